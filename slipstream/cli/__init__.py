@@ -1,12 +1,10 @@
-"""The command line: one parser tree, and one place where errors become a sentence.
+"""The command line: one parser per command, and one place where errors become a sentence.
 
 A command is one module of this folder. It is imported only when it is called, so that `slipstream --help` stays fast.
-The module has `run(args) -> int` and, if it has flags of its own, `add_arguments(parser)`; its docstring is the help
-text. There are two kinds of commands:
+Its docstring is the help text; `add_arguments(parser)` adds its own flags. There are two kinds of commands:
 
-- `key=value` commands (train, eval, validate, demo, bench, advise, export, config, sweep, play): everything that is not
-  a common flag is in `args.words`. `OWN_KEYS` names the keys that the command has besides those of a training.
-- commands with paths (compare, view, ckpt, rollouts, recording): `add_arguments` adds arguments or subparsers.
+- `key=value` commands (train, eval, sweep, ...) have `run(args) -> int`; what is not a flag is in `args.words`.
+- commands with paths (`WITH_PATHS`): `add_arguments` adds arguments or subcommands, and sets `function(args, console)`.
 """
 
 from __future__ import annotations
@@ -14,9 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import select
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,33 +46,18 @@ COMMANDS = {
     "rollouts": "work with saved batches:   slipstream rollouts record | ls | show | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
-OTHER_COMMANDS = {  # what people who come from elsewhere type
-    "evaluate": "eval",
-    "evaluation": "eval",
-    "enjoy": "eval",
-    "resume": "train",
-    "continue": "train",
-    "tune": "sweep",
-    "optimize": "sweep",
-    "benchmark": "bench",
-    "plot": "compare",
-    "watch": "view",
-    "visualize": "view",
-    "tensorboard": "view",
-    "checkpoint": "ckpt",
-}
 # The commands with paths; the others take key=value.
 WITH_PATHS = ("compare", "view", "doctor", "completion", "ckpt", "rollouts", "recording")
+# What people who come from elsewhere type.
+OTHER_COMMANDS = {"evaluate": "eval", "enjoy": "eval", "resume": "train", "tune": "sweep", "optimize": "sweep"}
+OTHER_COMMANDS |= {"plot": "compare", "watch": "view", "visualize": "view", "tensorboard": "view", "checkpoint": "ckpt"}
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as any program whose reader went away
 FOOTER = (
     "slipstream COMMAND --help lists the keys of a command and their defaults; --debug shows the traceback of an error."
 )
 DEBUG_HELP = "show the traceback of an error"
-TOO_LARGE = (  # in the errors of NumPy and torch
-    *("allocate", "out of memory", "Overflow when unpacking", "without overflow", "cannot be represented as a SymInt"),
-    *("overflowed", "Maximum allowed", "out of bounds for int64"),
-)
 FILE_WIDTH = 140  # characters per line if stdout is not a terminal
+MAX_ERROR = 300  # characters of an error that is not ours: those of torch hold a C++ stack
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 a file is broken or different, 2 an error, 130 interrupted, 141 nobody reads the
         output.
     """
-    with _safe_output(), _plain_warnings():
+    with _safe_output():
         code = _run(list(sys.argv[1:] if argv is None else argv))
         try:
             sys.stdout.flush()
@@ -114,6 +95,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
+        self.add_argument("--debug", action="store_true", help=DEBUG_HELP)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of exiting."""
@@ -122,21 +104,21 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            what = "command" if isinstance(action, argparse._SubParsersAction) else action.option_strings[0]
-            other_names = {name: own for name, own in OTHER_COMMANDS.items() if own in known}
-            near = nearest(str(value), known, other_names)
-            raise ConfigError(f"unknown {what} '{value}'{near} (there are: {', '.join(known)})")
+            what = (
+                "command"
+                if isinstance(action, argparse._SubParsersAction)
+                else (action.option_strings or [action.dest])[0]
+            )
+            raise ConfigError(f"unknown {what} '{value}'{nearest(str(value), known)} (there are: {', '.join(known)})")
 
 
 def add_subcommands(parser: argparse.ArgumentParser, doc: str | None) -> Any:
     """Add the subparsers of a command like `ckpt`; return a function that adds one subcommand: `add(name, function,
     help)`."""
-    parser.description = doc
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, function: Any, text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("--debug", action="store_true", help=DEBUG_HELP)
         command.set_defaults(function=function)
         return command
 
@@ -169,75 +151,70 @@ def _run(argv: list[str]) -> int:
     """Run one command. This is the only place that turns errors into sentences and exit codes."""
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
-    first = next((word for word in argv if not word.startswith("-")), "")
-    name = first if first in COMMANDS else ""
-    title = f"slipstream {name}".strip()
+    name = next((word for word in argv if not word.startswith("-")), "")
+    title = f"slipstream {name}" if name in COMMANDS else "slipstream"
     try:
-        parser, command, module = _build_parser(name)
-        args, words = parser.parse_known_args(argv)
-        if module is None or command is None:
-            return _overview(parser, args, words)
-        if name in WITH_PATHS:
-            if words:
-                raise ConfigError(
-                    f"unknown argument '{words[0]}'{nearest(words[0], _options(command))} (see {title} --help)"
-                )
-            return int(args.function(args, console()))
-        args.words = words
-        if args.help:
-            help_text = getattr(module, "help_text", lambda words: module.__doc__)
-            command.description = help_text(words)
-            print(command.format_help().rstrip())
-            return 0
-        return int(module.run(args))
+        if not name:
+            return _overview(argv)
+        if name not in COMMANDS:
+            near = nearest(name, COMMANDS, OTHER_COMMANDS)
+            raise ConfigError(f"unknown command '{name}'{near} (there are: {', '.join(COMMANDS)})")
+        argv.remove(name)
+        return _run_command(title, name, argv)
     except SystemExit as done:  # argparse's own --help
         return int(done.code or 0)
     except KeyboardInterrupt:
         _complain(title, "interrupted")
         return 130
     except BrokenPipeError as error:
-        if _reader_is_gone():
+        try:
+            print(flush=True)
+        except BrokenPipeError:  # our own output, and not another pipe
             return BROKEN_PIPE
         return _failed(title, error, "--debug" in argv)
     except Exception as error:
         return _failed(title, error, "--debug" in argv)
 
 
-def _build_parser(chosen: str) -> tuple[Parser, argparse.ArgumentParser | None, Any]:
-    """Return the parser tree, and the parser and module of the chosen command; the arguments of the others are left
-    out."""
+def _run_command(title: str, name: str, argv: list[str]) -> int:
+    """Run the command of a module."""
+    module = import_module(f"slipstream.cli.{name}")
+    takes_keys = name not in WITH_PATHS
+    parser = Parser(prog=title, description=module.__doc__, add_help=not takes_keys)
+    if takes_keys:
+        parser.usage = f"{title} [key=value ...]"
+        parser.add_argument("-h", "--help", action="store_true", help="show the keys and their defaults")
+    if hasattr(module, "add_arguments"):
+        module.add_arguments(parser)
+    args, words = parser.parse_known_args(argv)
+    args.words = words
+    if not takes_keys:
+        _refuse(args.words, parser)
+        return int(args.function(args, console()))
+    if args.help:
+        if hasattr(module, "help_text"):
+            parser.description = module.help_text(args.words)
+        print(parser.format_help().rstrip())
+        return 0
+    return int(module.run(args))
+
+
+def _overview(argv: list[str]) -> int:
     parser = Parser(prog="slipstream", add_help=False)
-    for flag, text in (("--help", "list the commands"), ("--version", "print the version"), ("--debug", DEBUG_HELP)):
-        parser.add_argument(flag, *(["-h"] if flag == "--help" else []), action="store_true", help=text)
-    commands = parser.add_subparsers(metavar="COMMAND")
-    found: tuple[argparse.ArgumentParser | None, Any] = (None, None)
-    for name, summary in COMMANDS.items():
-        takes_keys = name not in WITH_PATHS
-        command = commands.add_parser(name, help=summary, add_help=not takes_keys)
-        if takes_keys:
-            command.usage = f"slipstream {name} [key=value ...]"
-            command.add_argument("-h", "--help", action="store_true", help="show the keys and their defaults")
-            command.add_argument("--debug", action="store_true", help=DEBUG_HELP)
-        if name == chosen:
-            found = command, import_module(f"slipstream.cli.{name}")
-            if hasattr(found[1], "add_arguments"):
-                found[1].add_arguments(command)
-    return parser, *found
-
-
-def _overview(parser: Parser, args: argparse.Namespace, words: list[str]) -> int:
-    if words:
-        raise ConfigError(f"unknown argument '{words[0]}'{nearest(words[0], _options(parser))} (see slipstream --help)")
-    if args.version:
-        print(__version__)
-    else:
-        commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
-        print(f"usage: slipstream COMMAND [key=value ...]\n\n{commands}\n\n{FOOTER}")
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("--version", action="store_true")
+    args, words = parser.parse_known_args(argv)
+    _refuse(words, parser)
+    commands = "\n".join(f"  {name:10} {summary}" for name, summary in COMMANDS.items())
+    print(__version__ if args.version else f"usage: slipstream COMMAND [key=value ...]\n\n{commands}\n\n{FOOTER}")
     return 0
 
 
-def _options(parser: argparse.ArgumentParser) -> list[str]:
-    return [option for action in parser._actions for option in action.option_strings]
+def _refuse(words: list[str], parser: argparse.ArgumentParser) -> None:
+    """Raise ConfigError for words that a parser does not know."""
+    if words:
+        options = [option for action in parser._actions for option in action.option_strings]
+        raise ConfigError(f"unknown argument '{words[0]}'{nearest(words[0], options)} (see {parser.prog} --help)")
 
 
 def _failed(title: str, error: Exception, debug: bool) -> int:
@@ -249,38 +226,11 @@ def _failed(title: str, error: Exception, debug: bool) -> int:
     if isinstance(error, FileNotFoundError) and error.filename:
         text = f"there is no {error.filename}"
     expected = isinstance(error, ValueError | FloatingPointError | OSError | ImportError | SaveError)
-    if _is_too_large(error, text):
-        text = (
-            f"this takes more memory than there is, or a number is too large ({_first_part(text)}): use smaller numbers"
-        )
-    elif not text or not (expected or (isinstance(error, KeyError) and " " in text)):  # our own KeyErrors are sentences
-        text = f"{type(error).__name__}: {_first_part(text)}" if text else type(error).__name__
+    if not text or not (expected or (isinstance(error, KeyError) and " " in text)):  # our own KeyErrors are sentences
+        text = f"{type(error).__name__}: {text[:MAX_ERROR]}" if text else type(error).__name__
         text += "" if debug else " (--debug shows where)"
     _complain(title, text)
     return 2
-
-
-@contextlib.contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Print warnings as a sentence, without the line of code that gave them."""
-    before, warnings.formatwarning = warnings.formatwarning, lambda message, *place, **more: f"warning: {message}\n"
-    try:
-        yield
-    finally:
-        warnings.formatwarning = before
-
-
-def _is_too_large(error: Exception, text: str) -> bool:
-    """Return whether an error is one of the many with which Python, NumPy and torch refuse a size."""
-    if isinstance(error, SaveError | ConfigError):  # they say it better
-        return False
-    return isinstance(error, MemoryError | OverflowError) or any(words in text for words in TOO_LARGE)
-
-
-def _first_part(text: str) -> str:
-    """Return the beginning of an error of torch, without its C++ stack."""
-    text = text.partition(" Exception raised from ")[0]
-    return text if len(text) <= 300 else f"{text[:300]} …"
 
 
 def _complain(title: str, text: str) -> None:
@@ -290,9 +240,10 @@ def _complain(title: str, text: str) -> None:
 
 @contextlib.contextmanager
 def _safe_output() -> Iterator[None]:
-    """Let no character and no closed stream stop a command, and no text from a file control the terminal."""
-    given = sys.stdout, sys.stderr, threading.excepthook
-    threading.excepthook = _thread_failed
+    """Let no character and no closed stream stop a command, and no text from a file control the terminal. Warnings are
+    sentences, without the line of code that gave them."""
+    given = sys.stdout, sys.stderr, warnings.formatwarning
+    warnings.formatwarning = lambda message, *place, **more: f"warning: {message}\n"
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
@@ -303,12 +254,7 @@ def _safe_output() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdout, sys.stderr, threading.excepthook = given
-
-
-def _thread_failed(args: threading.ExceptHookArgs) -> None:
-    """Say in a sentence that a thread of another package failed, such as TensorBoard's writer on a full disk."""
-    _complain("slipstream", f"a thread ended with {type(args.exc_value).__name__}: {args.exc_value}")
+        sys.stdout, sys.stderr, warnings.formatwarning = given
 
 
 class _PrintableStream:
@@ -330,16 +276,3 @@ class _PrintableStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.unfiltered, name)
-
-
-def _reader_is_gone() -> bool:
-    """Return whether the pipe that broke is our own stdout, and not another one."""
-    if not hasattr(select, "poll"):
-        return True
-    try:
-        output = sys.stdout.fileno()
-    except OSError:  # not a file of the system
-        return False
-    poll = select.poll()
-    poll.register(output, select.POLLERR)
-    return any(events & select.POLLERR for _, events in poll.poll(0))

@@ -12,18 +12,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from slipstream.cli import DEBUG_HELP, add_force, check_output
+from slipstream.cli import add_force, check_output
 from slipstream.storage.files import default_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the paths and flags."""
-    parser.description = __doc__
     parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or a folder of run folders")
     parser.add_argument("--metric", action="append", default=[], help="a metric of the log; may be given several times")
     parser.add_argument("--out", default=None, help="the figure (compare.png, in the folder around the first run)")
     add_force(parser)
-    parser.add_argument("--debug", action="store_true", help=DEBUG_HELP)
     parser.set_defaults(function=compare)
 
 

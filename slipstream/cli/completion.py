@@ -34,7 +34,6 @@ SOURCES = ("preset", "config", "checkpoint")  # keys that are no settings
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The shell."""
-    parser.description, parser.formatter_class = __doc__, argparse.RawDescriptionHelpFormatter
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
     parser.set_defaults(function=show)
 

@@ -19,8 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from slipstream.cli import DEBUG_HELP
-
 PACKAGE = "slipstream-rl"
 NOT_FOR_USERS = ("bench", "dev", "docs")  # extras for work on this package itself
 FREE_GB = 5  # on the disk, below which a training may not be able to save
@@ -28,8 +26,6 @@ FREE_GB = 5  # on the disk, below which a training may not be able to save
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    parser.description = __doc__
-    parser.add_argument("--debug", action="store_true", help=DEBUG_HELP)
     parser.set_defaults(function=doctor)
 
 

@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from slipstream.cli import DEBUG_HELP
 from slipstream.config.help import ConfigError
 
 DEFAULT = "runs"
@@ -25,10 +24,8 @@ WAIT_S = 60  # for the folder of a run that starts: the first import of torch af
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the path and flags."""
-    parser.description = __doc__
     parser.add_argument("path", nargs="?", metavar="RUN|FOLDER|RECORDING", help="what to show (default: runs, or here)")
     add_server_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help=DEBUG_HELP)
     parser.set_defaults(function=view)
 
 
