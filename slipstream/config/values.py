@@ -36,7 +36,7 @@ def type_hints(kind: Any) -> dict[str, Any]:
 def settable(config: Any, prefix: str = "") -> dict[str, tuple[Any, Any]]:
     """Return every key of a config, dotted, with its value and its declared type."""
     keys: dict[str, tuple[Any, Any]] = {}
-    hints = type_hints(type(config))
+    hints = type_hints(config.__class__)
     for f in fields(config):
         value = getattr(config, f.name)
         keys[prefix + f.name] = (value, hints[f.name])

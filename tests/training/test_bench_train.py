@@ -1,6 +1,10 @@
+import importlib
+from pathlib import Path
+
 import pytest
 
 from slipstream.cli import main
+from slipstream.cli.bench import train
 from slipstream.cli.bench.train import Result, make_table
 from slipstream.config.compose import load_train
 
@@ -16,12 +20,14 @@ TINY = [
 
 @pytest.mark.parametrize("form", ["plain", "torchrl"])
 def test_a_form_is_measured_and_drawn(tmp_path, capsys, monkeypatch, form):
-    pytest.importorskip("torchrl")
+    peers = {}
+    if form == "torchrl":
+        pytest.importorskip("torchrl")
+        monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+        peers["torchrl"] = importlib.import_module("train_torchrl").TorchRLTraining
     monkeypatch.setattr("slipstream.cli.bench.train.ROUND_S", 0.01)
     sizes = [4, 8] if form == "plain" else [4]
-    assert (
-        main(["bench", "train", f"sizes={','.join(map(str, sizes))}", f"forms={form}", f"out={tmp_path}", *TINY]) == 0
-    )
+    assert train.run([f"sizes={','.join(map(str, sizes))}", f"forms={form}", f"out={tmp_path}", *TINY], peers) == 0
     table = (tmp_path / "train.md").read_text()
     assert table.count(f"| {form} |") == len(sizes) and "4 steps, 1 x 2 minibatches" in table
     assert (tmp_path / "train.png").stat().st_size > 5000

@@ -1,13 +1,13 @@
-"""slipstream bench train: measure frames per second of rollout, update and complete iterations, beside TorchRL.
+"""slipstream bench train: measure frames per second of rollout, update and complete iterations.
 
     slipstream bench train                           256 to 65,536 environments on a GPU, 64 to 1,024 on a CPU
     slipstream bench train sizes=1024,16384          only these
-    slipstream bench train forms=plain,compiled      of plain, graphs, compiled, torchrl
+    slipstream bench train forms=plain,compiled      of plain, graphs, compiled
     slipstream bench train algo.bf16=true            any key of `slipstream train`; the defaults are NavRL's settings
     slipstream bench train out=FOLDER                write train.md, train.json and train.png too
 
-Every form runs in this process, one after the other, each with its own env, policy and memory. TorchRL is its
-Collector, GAE and ClipPPOLoss over the same env and the same network (pip install torchrl).
+Every form runs in this process, one after the other, each with its own env, policy and memory.
+`python benchmarks/train_torchrl.py` takes the same words and measures TorchRL's PPO too.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -35,8 +37,8 @@ from slipstream.tasks.bench import describe_device, synchronize
 from slipstream.training.trainer import Trainer
 from slipstream.ui.tables import TextTable
 
+Peer = Callable[[TrainConfig, torch.device], Any]  # makes a training with the methods of `Trainer` used here
 GPU_SIZES, CPU_SIZES = "256,1024,4096,16384,65536", "64,256,1024"
-FORMS = (*EXECUTION_MODES, "torchrl")
 WARM_UP = 4  # iterations: set-up, two rehearsals, the capture
 ROUND_S = 0.5
 HEADER = ["envs", "form", "rollout", "update", "end to end", "kernels", "memory", "set-up"]
@@ -63,8 +65,12 @@ class Result:
         return [f"{self.num_envs:,}", self.form, *rates, kernels, memory, f"{self.setup_s:.0f} s"]
 
 
-def run(argv: list[str]) -> int:
-    """`slipstream bench train [key=value ...]`."""
+def run(argv: list[str], peers: Mapping[str, Peer] = MappingProxyType({})) -> int:
+    """`slipstream bench train [key=value ...]`.
+
+    Args:
+        peers: Other trainings to measure, by the name of the form.
+    """
     own, words = split_keys(argv, ("sizes", "forms", "out"))
     cfg = load_train(words)
     measured_here = registry.DEFAULT_TASK, registry.DEFAULT_ALGORITHM
@@ -76,11 +82,13 @@ def run(argv: list[str]) -> int:
     set_threads(cfg.threads)
     cuda = device.type == "cuda"
     sizes = [_number(text) for text in own.get("sizes", GPU_SIZES if cuda else CPU_SIZES).split(",")]
-    forms = own.get("forms", ",".join(form for form in FORMS if cuda or form != "graphs")).split(",")
+    known = (*EXECUTION_MODES, *peers)
+    forms = own.get("forms", ",".join(form for form in known if cuda or form != "graphs")).split(",")
     for form in forms:
-        if form not in FORMS:
-            raise ConfigError(f"unknown form '{form}': use {', '.join(FORMS)}")
-    results = list(measure_all(cfg, device, sizes, forms))
+        if form not in known:
+            raise ConfigError(f"unknown form '{form}': use {', '.join(known)}")
+    makers = {form: peers.get(form, partial(_make_training, form)) for form in forms}
+    results = list(measure_all(cfg, device, sizes, makers))
     table = make_table(results, device, cfg)
     print(table.render(140))
     if "out" in own:
@@ -93,13 +101,15 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def measure_all(cfg: TrainConfig, device: torch.device, sizes: list[int], forms: list[str]) -> Iterator[Result]:
+def measure_all(
+    cfg: TrainConfig, device: torch.device, sizes: list[int], makers: Mapping[str, Peer]
+) -> Iterator[Result]:
     """Yield a result for each size and form. A form that is not installed or does not fit is printed and left out."""
     for size in sizes:
-        for form in forms:
+        for form, make in makers.items():
             here = replace(cfg, env=replace(cfg.env, num_envs=size))
             try:
-                result = measure(here, form, device)
+                result = measure(here, form, make, device)
             except (torch.OutOfMemoryError, ImportError) as error:
                 print(f"{size:>7,} {form:10} left out: {str(error).splitlines()[0]}", flush=True)
                 continue
@@ -113,13 +123,13 @@ def measure_all(cfg: TrainConfig, device: torch.device, sizes: list[int], forms:
             yield result
 
 
-def measure(cfg: TrainConfig, form: str, device: torch.device) -> Result:
+def measure(cfg: TrainConfig, form: str, make: Peer, device: torch.device) -> Result:
     """Measure one form at one size: collecting, learning, and iterations as they follow one another in training."""
     cuda = device.type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats(device)
     began = time.perf_counter()
-    training = _make_training(cfg, form, device)
+    training = make(cfg, device)
     for _ in range(WARM_UP):
         training.step()
     synchronize(device)
@@ -134,11 +144,7 @@ def measure(cfg: TrainConfig, form: str, device: torch.device) -> Result:
     return Result(cfg.env.num_envs, form, rollout, update, end_to_end, kernels, memory_gb, setup_s)
 
 
-def _make_training(cfg: TrainConfig, form: str, device: torch.device) -> Any:
-    if form == "torchrl":
-        from slipstream.cli.bench.torchrl import TorchRLTraining
-
-        return TorchRLTraining(cfg, device)
+def _make_training(form: str, cfg: TrainConfig, device: torch.device) -> Trainer:
     trainer = Trainer(cfg)
     trainer.capture(print, form)
     return trainer

@@ -1,7 +1,12 @@
-"""PPO by TorchRL (Collector, GAE, ClipPPOLoss) on our env and network, as a peer in `slipstream bench train`."""
+"""`slipstream bench train` beside TorchRL's PPO (Collector, GAE, ClipPPOLoss) over the same env and network.
+
+python benchmarks/train_torchrl.py algo.bf16=true env.num_worlds=16
+python benchmarks/train_torchrl.py sizes=1024 forms=compiled,torchrl
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +16,7 @@ from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Beta, Independent
 
+from slipstream.cli.bench import train
 from slipstream.config import registry
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
@@ -113,3 +119,7 @@ class _Features(nn.Module):
         lead = first.shape[: first.dim() - self.dims[name]]
         flat = {name: x.flatten(0, len(lead) - 1) for name, x in zip(self.dims, values, strict=True)}
         return self.encoder(flat).unflatten(0, lead)
+
+
+if __name__ == "__main__":
+    raise SystemExit(train.run(sys.argv[1:], {"torchrl": TorchRLTraining}))
