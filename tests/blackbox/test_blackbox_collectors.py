@@ -7,15 +7,7 @@ import torch
 from small_worlds import CounterEnv, act, small_navigation
 from tensordict import TensorDict
 
-from slipstream import (
-    PPO,
-    CompressedDataCollector,
-    CompressedLidarTransform,
-    ExplorationType,
-    PipelinedDataCollector,
-    SyncDataCollector,
-    set_exploration_type,
-)
+from slipstream import PPO, CompressedDataCollector, PipelinedDataCollector, SyncDataCollector
 from slipstream.models import build_policy
 
 OBSERVATIONS = {"state": (8,), "lidar": (1, 36, 4), "direction": (1, 3), "dynamic_obstacle": (1, 5, 10)}
@@ -75,42 +67,6 @@ def test_the_frames_of_a_batch_are_those_of_the_env():
     assert collector.episodes.pop()["count"] > 0 and collector.episodes.pop() == {"count": 0.0}
 
 
-def test_a_batch_is_the_callers_own_unless_told_to_share():
-    collector = SyncDataCollector(CounterEnv(2), act, 2 * 3)
-    first = collector.rollout()
-    kept = first.clone()
-    collector.rollout()
-    collector.rollout()
-    same(first, kept)
-    shared = SyncDataCollector(CounterEnv(2), act, 2 * 3, return_same_td=True)
-    gone = shared.rollout()
-    shared.rollout()
-    shared.rollout()
-    with pytest.raises(Exception) as caught:
-        gone["reward"]
-    assert type(caught.value).__name__ == "OverwrittenBatchError"
-
-
-def test_trajectories_are_cut_at_episode_ends():
-    batch = SyncDataCollector(CounterEnv(2), act, 2 * 8, split_trajs=True).rollout()
-    lengths = batch["mask"].sum(1).tolist()
-    assert sorted(lengths) == [2, 2, 2, 3, 3] and batch["mask"].shape == (5, 3)
-    for row, mask in zip(batch["observation", "count"], batch["mask"], strict=True):
-        assert row[mask][:, 2].tolist() == list(range(int(mask.sum()))) and (row[~mask] == 0).all()
-
-
-def test_actions_that_are_no_numbers_are_named_after_the_batch():
-    def broken(observation):
-        action = torch.zeros(3, 1)
-        action[1] = torch.nan
-        return action
-
-    collector = SyncDataCollector(CounterEnv(3), broken, 3 * 2)
-    with pytest.raises(ValueError) as caught:
-        collector.rollout()
-    assert type(caught.value).__name__ == "BadActionError" and "1" in str(caught.value)
-
-
 def test_saved_and_restored_it_collects_the_same():
     a, b = (SyncDataCollector(CounterEnv(3), act, 3 * 5) for _ in range(2))
     a.rollout()
@@ -119,21 +75,6 @@ def test_saved_and_restored_it_collects_the_same():
     b.load_state_dict(state)
     same(b.rollout(), wanted)
     assert b.frames == a.frames == 30
-
-
-def test_the_mean_is_without_chance_and_random_is_not():
-    env = small_navigation(4)
-    policy, observation = policy_for(env), env.reset()
-    with torch.no_grad():
-        with set_exploration_type(ExplorationType.MEAN):
-            assert torch.equal(policy(observation)["action"], policy(observation)["action"])
-        with set_exploration_type(ExplorationType.RANDOM):
-            assert not torch.equal(policy(observation)["action"], policy(observation)["action"])
-    torch.manual_seed(1)
-    a = SyncDataCollector(small_navigation(4), policy, 8, exploration_type=ExplorationType.MEAN).rollout()
-    torch.manual_seed(2)
-    b = SyncDataCollector(small_navigation(4), policy, 8, exploration_type=ExplorationType.MEAN).rollout()
-    same(a, b)
 
 
 def test_pipelined_on_policy_is_the_plain_loop():
@@ -202,16 +143,6 @@ def test_a_compressed_batch_decodes_to_the_plain_one(keys):
     assert torch.equal(part["action"], flat["action"][rows])
 
 
-def test_the_lidar_transform_and_back():
-    env = small_navigation(4)
-    batch = SyncDataCollector(env, policy_for(env), 4 * 4).rollout()
-    wanted = batch["observation", "lidar"].clone()
-    transform = CompressedLidarTransform(compression_level=1)
-    assert transform(batch) is batch and ("observation", "lidar") not in batch.keys(True, True)
-    transform.inverse(batch)
-    assert torch.equal(batch["observation", "lidar"], wanted)
-
-
 def test_ppo_learns_from_plain_and_compressed_batches_alike():
     def update(compress: bool):
         env = CounterEnv(8)
@@ -225,17 +156,3 @@ def test_ppo_learns_from_plain_and_compressed_batches_alike():
     (losses, weights), (losses_too, weights_too) = update(False), update(True)
     assert {"loss/policy", "loss/value", "loss/entropy", "kl"} <= set(losses)
     assert losses == losses_too and all(torch.equal(a, b) for a, b in zip(weights, weights_too, strict=True))
-
-
-def test_ppo_restored_from_its_state_goes_on_as_it_would_have():
-    env = CounterEnv(8)
-    policy, other = policy_for(env), policy_for(env)
-    batch = SyncDataCollector(env, policy, 8 * 8).rollout()
-    algo, copy = PPO(policy), PPO(other)
-    algo.update(batch)
-    copy.load_state_dict(algo.state_dict())
-    torch.manual_seed(1)
-    algo.update(batch)
-    torch.manual_seed(1)
-    copy.update(batch)
-    assert all(torch.equal(a, b) for a, b in zip(policy.parameters(), other.parameters(), strict=True))

@@ -59,24 +59,6 @@ def test_a_part_can_be_loaded_alone(saved):
     assert list(only.keys(True, True)) == ["reward"] and torch.equal(only["reward"], batches[4]["reward"])
 
 
-def test_slices_are_drawn_from_all_batches(saved):
-    folder, batches = saved
-    runs = RolloutStorage(folder).slices(length=4, keys=["observation.count", "reward"], seed=0)
-    data = runs.sample(64)
-    count = data["observation", "count"]
-    assert count.shape == (64, 4, 3) and data["reward"].shape == (64, 4)
-    wanted = {
-        tuple(batch["observation", "count"][n, t : t + 4].flatten().tolist())
-        for batch in batches.values()
-        for n in range(3)
-        for t in range(5)
-    }
-    drawn = {tuple(row.flatten().tolist()) for row in count}
-    assert drawn <= wanted and len(drawn) > 10
-    again = RolloutStorage(folder).slices(length=4, keys=["observation.count", "reward"], seed=0).sample(64)
-    assert torch.equal(again["observation", "count"], count)
-
-
 def test_every_dtype_nesting_and_plain_value_is_kept(tmp_path):
     floats = torch.randn(2, 3, 4)
     data = {
@@ -104,19 +86,6 @@ def test_every_dtype_nesting_and_plain_value_is_kept(tmp_path):
     assert (back["note"], back["number"], list(back["list"])) == ("hello", 3, [1, 2.5, "x"])
 
 
-@pytest.mark.parametrize("level", [0, 1, 9, 12])
-def test_every_level_keeps_every_bit(tmp_path, level):
-    batch = TensorDict({"x": torch.randn(4, 16, 8).round(decimals=1), "done": torch.rand(4, 16) > 0.9}, [4, 16])
-    with RolloutStorage(tmp_path, compression_level=level) as storage:
-        storage.save(batch, 1)
-        same(storage.load(1), batch)
-
-
-def test_what_would_need_pickle_is_refused(tmp_path):
-    with RolloutStorage(tmp_path) as storage, pytest.raises((TypeError, ValueError)):
-        storage.save({"reward": torch.zeros(2, 3), "model": torch.nn.Linear(2, 2)}, 0)
-
-
 def test_a_flipped_byte_anywhere_is_detected(saved):
     folder, batches = saved
     path = next(folder.glob("rollout_000002*"))
@@ -135,16 +104,6 @@ def test_a_flipped_byte_anywhere_is_detected(saved):
     with pytest.raises(Exception, match=path.name):
         RolloutStorage(folder).load(2)
     same(RolloutStorage(folder).load(4), batches[4])  # the others can still be read
-
-
-def test_a_file_cut_short_is_named_and_can_be_skipped(saved):
-    folder, batches = saved
-    path = next(folder.glob("rollout_000002*"))
-    path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(Exception, match=path.name):
-        RolloutStorage(folder).load(2)
-    with pytest.warns(Warning, match=path.name):
-        assert [i for i, _ in RolloutStorage(folder, on_broken="skip")] == [0, 4]
 
 
 def test_the_command_line_lists_shows_and_verifies(saved):
