@@ -15,9 +15,7 @@ from slipstream import ExplorationType
 
 NEEDED = inspect.Parameter.empty
 PROMISES = [
-    line.rstrip(")").split("(", 1)
-    for line in (Path(__file__).parent / "public_api.txt").read_text().split("\n")
-    if line
+    line[:-1].split("(", 1) for line in (Path(__file__).parent / "public_api.txt").read_text().split("\n") if line
 ]
 
 

@@ -178,7 +178,7 @@ def test_every_algorithm_task_and_collector_trains_and_resumes_bit_for_bit(kind,
 
 
 def test_presets_and_files_of_keys_set_what_they_say(tmp_path):
-    (tmp_path / "more.yaml").write_text("env.num_envs: 4\nsave_interval: 3\n")
+    (tmp_path / "more.yaml").write_text("seed: 5\nsave_minutes: 3\n")
     words = [
         *NAVIGATION,
         *WORLD,
@@ -189,7 +189,7 @@ def test_presets_and_files_of_keys_set_what_they_say(tmp_path):
     ]
     run = train(tmp_path, "preset", *words)
     config = yaml.safe_load((run / "config.yaml").read_text())
-    assert config["env"]["num_envs"] == 4 and config["save_interval"] == 3
+    assert (config["seed"], config["save_minutes"], config["async_checkpoint_queue_size"]) == (5, 3.0, 1)
 
 
 # -- judging and exporting -------------------------------------------------------------------------------------------
