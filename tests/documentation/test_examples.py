@@ -14,7 +14,7 @@ from slipstream import RolloutStorage
 from slipstream.checkpoint import load_checkpoint
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LONGER = ("fly_onnx.py", "own_env.py", "own_agent.py", "sb3_images.py")
+LONGER = ("fly_onnx.py", "hidden_velocity.py", "own_env.py", "own_agent.py", "sb3_images.py")
 
 
 @pytest.fixture
