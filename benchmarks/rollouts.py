@@ -1,7 +1,6 @@
-"""Rollout files beside other libraries: NavRL-shaped batches saved and loaded, random slices from 10^7 steps.
+"""Rollout files beside other libraries: NavRL-shaped batches saved and loaded.
 
-    python benchmarks/rollouts.py                    # both tables, some minutes
-    python benchmarks/rollouts.py --only batches     # one of: batches, slices
+    python benchmarks/rollouts.py                    # some minutes
     python benchmarks/rollouts.py --write            # also writes benchmarks/results/rollouts-<date>.md
 
 The batches are simulated: 1,024 drones x 32 steps of NavigationEnv with the shipped policy, after some seconds of
@@ -12,7 +11,6 @@ lzf), TensorDict.memmap, Minari. Those that are not installed are left out.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime
 import importlib.util
 import os
@@ -28,7 +26,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tensordict import TensorDict
 
@@ -40,7 +37,6 @@ from slipstream.config.registry import find_task  # noqa: E402
 from slipstream.rollouts.export import export  # noqa: E402
 
 DRONES, STEPS = 1024, 32
-SLICE, SLICES = 32, 256
 
 
 def fly(steps: int, batches: int, before: int) -> list[TensorDict]:
@@ -214,107 +210,6 @@ def batches_table(folder: Path, rounds: int) -> str:
     )
 
 
-def slices_table(folder: Path, rounds: int, steps_on_disk: int) -> str:
-    """10^7 steps in files of 1,024 x 128; peers on the first part of it, since raw all of it takes 17 GB."""
-    batch = fly(128, 1, 32 * 8)[0]
-    count = -(-steps_on_disk // (DRONES * 128))
-    few = min(count, 8)
-    keys = [("observation", "lidar"), ("observation", "state"), "action", "reward"]
-    with RolloutStorage(folder / "many") as storage:
-        begin = time.perf_counter()
-        for i in range(count):
-            storage.save(batch, i)
-        storage.wait()
-        seconds = time.perf_counter() - begin
-        total = size_of(folder / "many")
-        samplers = {
-            f"RolloutStorage, {count * DRONES * 128:,} steps": storage.slices(SLICE, keys, seed=1),
-            f"RolloutStorage, {few * DRONES * 128:,} steps": storage.slices(SLICE, keys, range(few), seed=2),
-            f"RolloutStorage, {count * DRONES * 128:,} steps, all keys": storage.slices(SLICE, seed=3),
-        }
-        readers: dict[str, Callable[[], Any]] = {name: (lambda s=s: s.sample(SLICES)) for name, s in samplers.items()}
-        readers |= slice_peers(folder, batch, few, keys)
-        times: dict[str, list[float]] = {}
-        for n in range(rounds + 1):
-            for name, read in readers.items():
-                start = time.perf_counter()
-                read()
-                if n:
-                    times.setdefault(name, []).append(time.perf_counter() - start)
-        cold = forget_and_read(folder / "many", readers, next(iter(samplers)))
-        rows = [[name, ms(t), span(t), f"{1e6 * statistics.median(t) / SLICES:.0f}"] for name, t in times.items()]
-    title = f"{SLICES} random slices of {SLICE} steps: lidar, state, action, reward; {rounds} rounds"
-    frames = DRONES * 128
-    raw, each = sum(t.numel() * t.element_size() for t in batch.values(True, True)) / frames, total / (count * frames)
-    return table(title, ["", "ms", "range", "us a slice"], rows) + (
-        f"{count} files, {total / 1e6:,.0f} MB ({each:.0f} bytes per step of {raw:.0f}), written in {seconds:.0f} s;\n"
-        f"they hold the same flown batch. Read from the page cache; after it was dropped (posix_fadvise) the first {SLICES} slices\n"
-        f"of the first line took {1e3 * cold:.0f} ms.\n"
-    )
-
-
-def slice_peers(folder: Path, batch: TensorDict, few: int, keys: list[Any]) -> dict[str, Callable[[], Any]]:
-    rng = np.random.default_rng(5)
-    names = ["/".join(key) if isinstance(key, tuple) else key for key in keys]
-    maps = []
-    for i in range(few):
-        batch.select(*keys).memmap(folder / f"map-{i}")
-        maps.append(TensorDict.load_memmap(folder / f"map-{i}"))
-
-    def draw() -> list[tuple[int, int, int]]:
-        return [
-            (int(rng.integers(few)), int(rng.integers(DRONES)), int(rng.integers(128 - SLICE + 1)))
-            for _ in range(SLICES)
-        ]
-
-    def from_maps() -> Any:
-        return (
-            {key: torch.stack([maps[f][key][e, t : t + SLICE] for f, e, t in places]) for key in keys}
-            if (places := draw())
-            else None
-        )
-
-    readers: dict[str, Callable[[], Any]] = {f"TensorDict.memmap, raw, {few * DRONES * 128:,} steps": from_maps}
-    if installed("h5py"):
-        import h5py
-
-        for kind in ("lzf", "gzip"):
-            with h5py.File(folder / f"{kind}.h5", "w") as file:
-                for i in range(few if kind == "lzf" else 2):
-                    for key, name in zip(keys, names, strict=True):
-                        array = batch[key].numpy()
-                        file.create_dataset(
-                            f"{i}/{name}",
-                            data=array,
-                            chunks=(1, SLICE, *array.shape[2:]),
-                            compression=kind,
-                            shuffle=True,
-                        )
-            opened = h5py.File(folder / f"{kind}.h5", "r")
-
-            def from_hdf5(opened: Any = opened, count: int = few if kind == "lzf" else 2) -> Any:
-                places = [(f % count, e, t) for f, e, t in draw()]
-                return {
-                    name: torch.from_numpy(np.stack([opened[f"{f}/{name}"][e, t : t + SLICE] for f, e, t in places]))
-                    for name in names
-                }
-
-            readers[
-                f"HDF5, {kind} + shuffle, chunks of 1 x {SLICE}, {(few if kind == 'lzf' else 2) * DRONES * 128:,} steps"
-            ] = from_hdf5
-    return readers
-
-
-def forget_and_read(folder: Path, readers: dict[str, Callable[[], Any]], name: str) -> float:
-    """Seconds for one batch of slices after the system was asked to drop the files from its cache."""
-    for path in folder.glob("*.slip"):
-        with open(path, "rb") as file, contextlib.suppress(OSError, AttributeError):
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    start = time.perf_counter()
-    readers[name]()
-    return time.perf_counter() - start
-
-
 def note(n: int, name: str, *pairs: Any) -> None:
     for lists, value in zip(pairs[::2], pairs[1::2], strict=True):
         if n:  # the first round warms up
@@ -342,9 +237,7 @@ def table(title: str, head: list[str], rows: list[list[str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=("batches", "slices"), default=["batches", "slices"])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=10_000_000, help="on disk, for the slices")
     parser.add_argument("--write", action="store_true", help="write the tables to benchmarks/results/")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -357,14 +250,9 @@ def main() -> None:
     print("\n".join(out), flush=True)
     folder = Path(tempfile.mkdtemp(prefix="slipstream-rollouts-"))
     try:
-        for name in args.only:
-            text = (
-                batches_table(folder, args.rounds)
-                if name == "batches"
-                else slices_table(folder, args.rounds, args.steps)
-            )
-            out.append(text)
-            print(text, flush=True)
+        text = batches_table(folder, args.rounds)
+        out.append(text)
+        print(text, flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if args.write:

@@ -37,14 +37,11 @@ def main() -> float:
                 storage.save(batch, iteration=i)  # returns once it is copied; the file appears whole or not at all
     # Later, or in another process:
     storage = RolloutStorage(folder)
-    print(f"{len(storage)} batches: {storage.iterations()}")
+    print(f"batches: {storage.iterations()}")
     part = storage.load_slice(50, envs=[3, 7], steps=slice(0, 8), keys=["observation", "reward"])
     print("two environments, eight steps:", tuple(part["observation"]["position"].shape))
-    runs = storage.slices(length=16, keys=["action", "reward"], seed=1)
-    drawn = runs.sample(256)
-    print(f"256 of {len(runs):,} runs of 16 steps:", tuple(drawn["action"].shape))
     best = max(float(batch["reward"].mean()) for _, batch in storage)
-    print(f"best mean reward {best:.3f}; look closer: slipstream rollouts show {folder} --picture walk.png")
+    print(f"best mean reward {best:.3f}; look closer: slipstream rollouts info {folder}")
     return best
 
 

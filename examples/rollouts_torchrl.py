@@ -42,10 +42,12 @@ def main() -> int:
         )
     storage = RolloutStorage(folder)
     file = storage.file(9)
-    print(f"{file.tensor_bytes / 1e3:.0f} kB in {file.nbytes / 1e3:.0f} kB: {tuple(storage.load(9).batch_size)}")
+    print(
+        f"{file.tensor_bytes / 1e3:.0f} kB in {file.path.stat().st_size / 1e3:.0f} kB: {tuple(storage.load(9).batch_size)}"
+    )
     last = storage.load_slice(9, steps=-1, keys=[("next", "observation"), ("next", "done")])
     print("the observations after the last step:", tuple(last["next", "observation"].shape))
-    return len(storage)
+    return len(storage.iterations())
 
 
 if __name__ == "__main__":

@@ -7,16 +7,16 @@ Rows are flat tensors [n, ...] by key: ("observation", name), ("next", "observat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from slipstream.algorithms.base import Learner
-from slipstream.algorithms.minari import MinariData, find_minari
+from slipstream.algorithms.minari import find_minari, read_minari
 from slipstream.algorithms.offpolicy import ReplayLearner
 from slipstream.checkpoint.errors import reading_state
 from slipstream.checkpoint.load import find_file, find_run, load_checkpoint, newest_good
@@ -24,9 +24,9 @@ from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box, Discrete, Hybrid, Spec
 from slipstream.models.encoders import Specs
 from slipstream.replay.rows import END_KEYS, find_ends
-from slipstream.rollouts.episodes import outcome_key
-from slipstream.rollouts.reader import RolloutFile
-from slipstream.rollouts.storage import RolloutStorage, iteration_of, rollout_files
+from slipstream.rollouts.export import outcome_key
+from slipstream.rollouts.file import RolloutFile
+from slipstream.rollouts.storage import rollout_files
 from slipstream.storage.reader import Reader
 from slipstream.storage.schema import flatten
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, ...]
 Rows = dict[Key, Tensor]
-CHUNK_BYTES = 1 << 26  # read at once
+READ_AT_ONCE = 1 << 16  # transitions of a replay buffer
 OUTCOMES: tuple[Key, ...] = (("reward",), ("terminated",), ("truncated",))
 
 
@@ -54,39 +54,32 @@ class StoredData:
         self.path, self.name = Path(path), f"{asked}={path}"
         self._observation_spec, self._action_spec = specs
         self._nexts = nexts
-        self._files: list[Path] = []
-        self._buffer: ReplayBuffer | None = None
-        self._minari: MinariData | None = None
-        self._open()
+        self._open = self._find()
 
-    def _open(self) -> None:
+    def _find(self) -> Callable[[int], Iterator[Mapping[Key, Tensor]]]:
+        """Return the function that yields the newest so many transitions of what is at `path`, the oldest first."""
         from slipstream.replay.stored import is_replay_folder, open_stored  # loads native code
 
-        path = self.path
-        if path.is_dir():
-            self._files = rollout_files(path)
-            if not self._files and is_replay_folder(path):
-                self._buffer = open_stored(path)
-            if self._files or self._buffer is not None:
-                return
-        elif path.name.startswith("rollout_") and path.suffix == ".slip":
-            self._files = [path]
-            return
+        path, specs = self.path, (self._observation_spec, self._action_spec)
+        files = [path] if path.match("rollout_*.slip") and not path.is_dir() else rollout_files(path)
+        if files:
+            return partial(self._read_files, files)
+        if is_replay_folder(path):
+            return partial(self._read_buffer, open_stored(path))
         dataset = find_minari(path)
         if dataset is not None:
-            self._minari = MinariData(dataset, (self._observation_spec, self._action_spec), self.name)
-            return
+            return partial(read_minari, dataset, specs, self.name)
         state = self._replay_state()
         if state is not None:
-            self._buffer = open_stored(state)
-        elif path.is_dir():
-            self._files = rollout_files(path / "rollouts") or rollout_files(path / "recorded")
-        if not self._files and self._buffer is None:
+            return partial(self._read_buffer, open_stored(state))
+        files = rollout_files(path / "rollouts")
+        if not files:
             why = "has no transitions" if path.exists() else "does not exist"
             raise ConfigError(
-                f"{self.name} {why}: give a folder of rollout files (rollout_save_interval, slipstream rollouts record), "
-                "a Minari dataset, a replay folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
+                f"{self.name} {why}: give a folder of rollout files (rollout_save_interval, RolloutStorage), a Minari "
+                "dataset, a replay folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
             )
+        return partial(self._read_files, files)
 
     def _replay_state(self) -> Mapping[str, Any] | None:
         """Return the replay buffer in a checkpoint file, or in the newest good one of a run; None if there is none."""
@@ -110,45 +103,48 @@ class StoredData:
 
         May be called once.
         """
-        if self._buffer is not None:
-            from slipstream.replay.stored import read_transitions
+        for part in self._open(newest):
+            checked = self._check(part)
+            for start in range(0, len(checked["action",]), rows):
+                yield {key: value[start : start + rows] for key, value in checked.items()}
 
-            with self._buffer as buffer:
-                for batch in read_transitions(buffer, rows, newest):
-                    yield self._check(flatten(batch))
-            return
-        if self._minari is not None:
-            yield from map(self._check, self._minari.chunks(rows, newest))
-            return
-        with RolloutStorage(self._files[0].parent) as storage:
-            for file in self._newest_files(storage, newest):
-                yield from self._read_file(file, rows)
+    def _read_buffer(self, buffer: ReplayBuffer, newest: int) -> Iterator[Mapping[Key, Tensor]]:
+        from slipstream.replay.stored import read_transitions
 
-    def rows_at_once(self) -> int:
-        """Return how many rows are about 64 MB."""
-        sizes = [spec.dtype.itemsize * int(np.prod(spec.shape)) for spec in self._observation_spec.values()]
-        return max(1, CHUNK_BYTES // (2 * sum(sizes) + 64))
+        with buffer:
+            yield from map(flatten, read_transitions(buffer, READ_AT_ONCE, newest))
 
-    def _newest_files(self, storage: RolloutStorage, newest: int) -> list[RolloutFile]:
-        """Return the last files that have `newest` valid frames together, the oldest first."""
-        chosen: list[RolloutFile] = []
-        for path in reversed(self._files):
+    def _read_files(self, files: list[Path], newest: int) -> Iterator[Mapping[Key, Tensor]]:
+        """Yield the valid frames of the last files that have `newest` of them together."""
+        chosen: list[tuple[RolloutFile, Tensor]] = []
+        for path in reversed(files):
             if newest <= 0:
                 break
-            file = storage.file(iteration_of(path))
+            file = RolloutFile(path)
             if not file.lead:
                 raise ConfigError(f"{self.name}: {path.name} is not a batch [envs, steps]")
-            chosen.append(file)
-            newest -= len(_valid(file, np.arange(file.envs * file.steps)))
-        return chosen[::-1]
+            valid = torch.ones(file.envs * file.steps, dtype=torch.bool)
+            if ("valid",) in file.keys:
+                valid = file.read_steps([("valid",)])["valid",].reshape(len(valid), -1).bool().any(-1)
+            chosen.append((file, valid))
+            newest -= int(valid.sum())
+        for file, valid in reversed(chosen):
+            yield self._read_file(file, valid)
 
-    def _read_file(self, file: RolloutFile, rows: int) -> Iterator[Rows]:
-        columns = {key: _column(file, key) for key in (*self._keys(), *(END_KEYS if self._nexts else ()))}
-        for start in range(0, file.envs * file.steps, rows):
-            frames = _valid(file, np.arange(start, min(start + rows, file.envs * file.steps)))
-            if len(frames):
-                found = {key: _read(file, i, frames) for key, i in columns.items() if i is not None}
-                yield self._check(found | self._ends(found, len(frames)) if self._nexts else found)
+    def _read_file(self, file: RolloutFile, valid: Tensor) -> Rows:
+        """Return the frames of a file that are valid, one environment after the other."""
+        names = {key: key if len(key) > 1 else outcome_key(file.keys, key[0]) for key in self._keys()}
+        if self._nexts:
+            under_next = any(("next", *key) in file.keys for key in END_KEYS)  # TorchRL's: others are before the step
+            names |= {key: ("next", *key) if under_next else key for key in END_KEYS}
+        held = {name for name in names.values() if name in file.keys}
+        arrays = file.read_steps(held) if held else {}
+        found = {
+            key: torch.as_tensor(arrays[name]).flatten(0, 1)[valid]
+            for key, name in names.items()
+            if name in arrays and (torch.is_tensor(arrays[name]) or arrays[name].dtype.kind in "biuf")
+        }
+        return found | self._ends(found, int(valid.sum())) if self._nexts else found
 
     def _ends(self, found: Rows, count: int) -> Rows:
         """Return `terminated` and `truncated` of `count` frames, from those flags of them that the file has."""
@@ -193,32 +189,6 @@ class StoredData:
         return rows
 
 
-def _column(file: RolloutFile, key: Key) -> int | None:
-    """Return the column of a key that has a number for each step; TorchRL has outcomes under `next`."""
-    name = key if len(key) > 1 else outcome_key(file.keys, key[0])
-    if name == key and key in END_KEYS and any(("next", *end) in file.keys for end in END_KEYS):
-        return None  # TorchRL's flag before the step
-    number = file.keys.index(name) if name in file.keys else None
-    if number is None or not file.columns[number].steps:
-        return None
-    dtype = file.columns[number].dtype
-    is_number = not dtype.startswith("numpy:") or np.dtype(dtype.removeprefix("numpy:")).kind in "biuf"
-    return number if is_number else None
-
-
-def _read(file: RolloutFile, column: int, frames: np.ndarray) -> Tensor:
-    """Return some frames [n, ...] of a column."""
-    return torch.as_tensor(file.tensor(column, file.take(column, frames), (len(frames),)))
-
-
-def _valid(file: RolloutFile, frames: np.ndarray) -> np.ndarray:
-    """Return those frames that are valid; all of them if the file does not say."""
-    column = _column(file, ("valid",))
-    if column is None or not len(frames):
-        return frames
-    return frames[_read(file, column, frames).reshape(len(frames), -1).bool().any(-1).numpy()]
-
-
 def _form(value: Any, lead: int = 1) -> str:
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape[lead:])}"
 
@@ -243,7 +213,7 @@ def load_frames(path: str, specs: tuple[Specs, Spec], asked: str, newest: int) -
     `StoredData`."""
     data, reader = StoredData(path, specs, asked, nexts=False), Reader(path)
     parts: list[Rows] = []
-    for rows in data.chunks(data.rows_at_once(), newest):
+    for rows in data.chunks(newest, newest):
         reader.claim(2 * sum(value.nbytes for value in rows.values()), "its frames")  # once more when they are joined
         parts.append(rows)
     if not parts:
@@ -269,8 +239,7 @@ def fill_replay(learner: Learner, path: str, specs: tuple[Specs, Spec], num_envs
     capacity = learner.config.buffer_size
     limit = capacity // num_envs * num_envs or capacity  # frames of a batch that fits
     data = StoredData(path, specs, "init_replay")
-    at_once = max(data.rows_at_once(), 32 * num_envs)  # each batch costs a ring one frame per environment
-    for rows in data.chunks(max(1, min(at_once, limit // 2)), capacity):
+    for rows in data.chunks(max(1, limit // 2), capacity):
         learner.add_stored(as_batch(rows, num_envs, learner.device), len(rows["action",]))
     held = len(learner.buffer)
     if not held:

@@ -43,7 +43,7 @@ COMMANDS = {
     "doctor": "check the installation:    slipstream doctor",
     "completion": "complete words in a shell:  slipstream completion bash | zsh | fish",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | export",
-    "rollouts": "work with saved batches:   slipstream rollouts record | ls | show | verify | export",
+    "rollouts": "work with saved batches:   slipstream rollouts info | verify | export",
     "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
 }
 # The commands with paths; the others take key=value.

@@ -1,31 +1,26 @@
-"""Export of rollouts: HDF5 by batch, Parquet by step, Minari by episode. Each package is needed only for its own
-format."""
+"""Export of rollouts: Parquet by step, Minari by episode. Each package is needed only for its own format."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from slipstream.rollouts.episodes import find_episodes, outcome_key, read_episode
-from slipstream.rollouts.reader import RolloutFile, find_keys
+from slipstream.rollouts.file import Key, show
 from slipstream.rollouts.storage import RolloutStorage
-from slipstream.rollouts.writer import Key
-from slipstream.storage.errors import DamagedFileError
 from slipstream.storage.files import check_writable, temporary_name
 
-FORMATS = {"hdf5": ("h5py", ".h5"), "parquet": ("pyarrow", ".parquet"), "minari": ("minari", "")}
-ROWS_AT_ONCE = 1 << 16
+FORMATS = {"parquet": ("pyarrow", ".parquet"), "minari": ("minari", "")}
+Steps = dict[Key, np.ndarray]  # arrays [envs, steps, ...], or of an episode [steps, ...]
 
 
 def export(
@@ -35,132 +30,83 @@ def export(
     iterations: Iterable[int] | None = None,
     keys: Iterable[Any] | None = None,
 ) -> str:
-    """Write the batches to `out`. bfloat16 and 8-bit floats become float32. For a broken batch the storage's
-    `on_broken` decides.
+    """Write the batches to `out`. bfloat16 and 8-bit floats become float32.
 
     Args:
         storage: where the batches are.
-        to: "hdf5", "parquet" or "minari".
+        to: "parquet" or "minari".
         out: the file, or the folder of a Minari dataset.
         iterations: which batches; all by default.
-        keys: which tensors; all by default.
+        keys: which tensors; all by default. Minari needs observations, actions, rewards and ends.
 
     Returns:
         A line that says what was written.
     """
-    package, _ = FORMATS[to]
+    package = FORMATS[to][0]
     try:
         module = importlib.import_module(package)
     except ImportError as error:
         raise ImportError(f"export --to {to} needs {package}: pip install 'slipstream-rl[rollouts]'") from error
-    chosen = storage.readable(iterations)
-    if storage.skips_broken:  # damage is found before anything is written
-        chosen = [i for i in chosen if _is_intact(storage, i, None if to == "minari" else keys)]
+    chosen = storage.iterations() if iterations is None else list(iterations)
     if not chosen:
-        raise FileNotFoundError(f"{storage.save_dir} has no readable rollouts to export")
-    writers: dict[str, Callable[..., str]] = {"hdf5": _to_hdf5, "parquet": _to_parquet, "minari": _to_minari}
-    return writers[to](module, storage, Path(out), chosen, keys)
+        raise FileNotFoundError(f"{storage.save_dir} has no rollouts to export")
+    write = _to_parquet if to == "parquet" else _to_minari
+    return write(module, storage, Path(out), chosen, keys)
 
 
-def plain_array(value: Any) -> np.ndarray:
-    """Return a tensor as an array that other formats know."""
-    if isinstance(value, np.ndarray):
-        return value
-    if value.dtype.is_floating_point and value.dtype not in (torch.float16, torch.float32, torch.float64):
-        value = value.float()
-    return value.numpy()
+def outcome_key(keys: Iterable[Key], name: str) -> Key | None:
+    """Return the key of a step's reward or end: TorchRL has it under `next`, ours beside the observation."""
+    return next((key for key in (("next", name), (name,)) if key in keys), None)
 
 
-def _is_intact(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | None) -> bool:
-    file = storage.file(iteration)
-    problem = next(file.damaged(keys), None)
-    if problem is not None:
-        storage.handle_broken(iteration, DamagedFileError(f"{file.path}: {problem}"))
-    return problem is None
-
-
-@contextlib.contextmanager
-def _renamed_at_end(out: Path) -> Iterator[Path]:
-    """Give a temporary name beside `out` that is renamed to it at the end, unless there was an error."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    check_writable(out)
-    temporary = temporary_name(out)
-    try:
-        yield temporary
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _arrays(file: RolloutFile, keys: Iterable[Any] | None) -> Iterator[tuple[Key, np.ndarray, bool]]:
-    """Yield (key, array, whether it has [envs, steps]) of the tensors of a batch."""
-    for i in sorted(find_keys(file.keys, keys)):
-        yield file.keys[i], plain_array(file.tensor(i, file.take(i))), file.columns[i].steps
-
-
-def _to_hdf5(h5py: Any, storage: RolloutStorage, out: Path, iterations: list[int], keys: Any) -> str:
-    count = 0
-    with _renamed_at_end(out) as temporary, h5py.File(temporary, "w") as target:
-        target.attrs["format"] = "slipstream rollouts"
-        for iteration in iterations:
-            file = storage.file(iteration)
-            group = target.create_group(f"rollout_{iteration:06d}")
-            group.attrs["iteration"], group.attrs["lead"] = iteration, file.lead
-            group.attrs["note"] = json.dumps(file.note, default=str)
-            for key, array, is_steps in _arrays(file, keys):
-                kind = (
-                    {"compression": "gzip", "compression_opts": 1, "shuffle": True} if is_steps and array.size else {}
-                )
-                if array.dtype.kind == "U":
-                    array, kind = array.astype(object), {"dtype": h5py.string_dtype()}
-                group.create_dataset("/".join(map(str, key)), data=array, **kind)
-                count += 1
-    return f"wrote {out}: {len(iterations)} batches, {count} datasets"
+def _read(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | None) -> Steps:
+    """Return a batch as arrays that other formats know."""
+    arrays = {}
+    for key, value in storage.file(iteration).read_steps(keys).items():
+        if isinstance(value, torch.Tensor):
+            odd = value.is_floating_point() and value.dtype not in (torch.float16, torch.float32, torch.float64)
+            value = (value.float() if odd else value).numpy()
+        arrays[key] = value
+    return arrays
 
 
 def _to_parquet(pyarrow: Any, storage: RolloutStorage, out: Path, iterations: list[int], keys: Any) -> str:
     """Write one row per step: iteration, env, step, and one column per key; several numbers per step are a list, its
     shape in the schema."""
     parquet = importlib.import_module("pyarrow.parquet")
-    rows, writer = 0, None
-    with _renamed_at_end(out) as temporary, contextlib.ExitStack() as stack:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(out)
+    temporary, writer, rows = temporary_name(out), None, 0
+    try:
         for iteration in iterations:
-            file = storage.file(iteration)
-            picked = [i for i in sorted(find_keys(file.keys, keys)) if file.columns[i].steps]
-            if not file.lead:
-                continue
-            per_env = max(1, ROWS_AT_ONCE // max(file.steps, 1))
-            for first in range(0, file.envs, per_env):
-                envs = np.arange(first, min(first + per_env, file.envs))
-                table = _table(pyarrow, file, picked, envs)
-                if writer is None:
-                    writer = stack.enter_context(parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
-                writer.write_table(table)
-                rows += len(table)
-        if writer is None:
-            raise ValueError("nothing to write: no batch has [envs, steps]")
+            table = _table(pyarrow, iteration, _read(storage, iteration, keys))
+            writer = writer or parquet.ParquetWriter(temporary, table.schema, compression="zstd")
+            writer.write_table(table)
+            rows += len(table)
+        writer.close()  # type: ignore[union-attr]
+        os.replace(temporary, out)
+    finally:
+        temporary.unlink(missing_ok=True)
     return f"wrote {out}: {rows:,} steps of {len(iterations)} batches"
 
 
-def _table(pyarrow: Any, file: RolloutFile, picked: list[int], envs: np.ndarray) -> Any:
-    frames = (envs[:, None] * file.steps + np.arange(file.steps)).reshape(-1)
-    n = len(frames)
-    index = {"iteration": np.full(n, file.iteration), "env": frames // file.steps, "step": frames % file.steps}
-    names, columns = list(index), [pyarrow.array(values.astype(np.int64)) for values in index.values()]
-    fields = [pyarrow.field(name, pyarrow.int64()) for name in names]
-    for i in picked:
-        array = plain_array(file.tensor(i, file.take(i, frames), (n,)))
+def _table(pyarrow: Any, iteration: int, arrays: Steps) -> Any:
+    if not arrays:
+        raise ValueError(f"batch {iteration} has no [envs, steps]: save a TensorDict of that batch size")
+    lead = next(iter(arrays.values())).shape[:2]
+    env, step = np.indices(lead).reshape(2, -1)
+    index = {"iteration": np.full(env.size, iteration), "env": env, "step": step}
+    columns = [pyarrow.array(values.astype(np.int64)) for values in index.values()]
+    fields = [pyarrow.field(name, pyarrow.int64()) for name in index]
+    for key, array in arrays.items():
         array = np.stack((array.real, array.imag), -1) if array.dtype.kind == "c" else array
-        shape = array.shape[1:]
-        values = pyarrow.array(array.reshape(-1))
-        size = int(np.prod(shape, dtype=np.int64))
-        column = (
-            values if not shape else pyarrow.FixedSizeListArray.from_arrays(values, size) if size else pyarrow.nulls(n)
-        )
+        shape, column = array.shape[2:], pyarrow.array(array.reshape(-1))
+        if 0 in shape:
+            column = pyarrow.nulls(env.size)
+        elif shape:
+            column = pyarrow.FixedSizeListArray.from_arrays(column, int(np.prod(shape)))
         columns.append(column)
-        fields.append(
-            pyarrow.field(".".join(map(str, file.keys[i])), column.type, metadata={"shape": json.dumps(shape)})
-        )
+        fields.append(pyarrow.field(show(key), column.type, metadata={"shape": json.dumps(shape)}))
     return pyarrow.Table.from_arrays(columns, schema=pyarrow.schema(fields))
 
 
@@ -173,35 +119,13 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
     is_dataset = not target.is_symlink() and (target / "data" / "main_data.hdf5").is_file()
     if os.path.lexists(target) and not is_dataset:
         raise FileExistsError(f"{target} exists and is no Minari dataset: give another name")
-    first = storage.file(iterations[0])
-    reward, action = outcome_key(first.keys, "reward"), outcome_key(first.keys, "action")
-    seen = [key for i, key in enumerate(first.keys) if key[0] == "observation" and i in find_keys(first.keys, keys)]
-    if reward is None or action is None or not seen:
-        raise ValueError(
-            "Minari holds observations, actions and rewards: the batch needs 'observation', 'action' and 'reward'"
-        )
-    buffers = []
-    for number, episode in enumerate(find_episodes(storage, iterations)):
-        data = {key: plain_array(value) for key, value in read_episode(storage, episode, [*first.keys]).items()}
-        steps = len(episode)
-        observations = {".".join(key[1:]) or "observation": _with_last(data, key) for key in seen}
-        terminations, truncations = np.zeros(steps, bool), np.zeros(steps, bool)
-        terminations[-1], truncations[-1] = episode.terminated, not episode.terminated
-        buffers.append(
-            minari.data_collector.EpisodeBuffer(
-                id=number,
-                observations=next(iter(observations.values())) if len(observations) == 1 else observations,
-                actions=data[action],
-                rewards=data[reward].reshape(steps),  # type: ignore[arg-type]
-                terminations=terminations,
-                truncations=truncations,
-            )
-        )
-    example = buffers[0]
-    several = isinstance(example.observations, dict)
-    box = (
-        {name: _box(values) for name, values in example.observations.items()} if several else _box(example.observations)
-    )
+    buffers = [
+        minari.data_collector.EpisodeBuffer(id=number, **_minari_episode(episode))
+        for number, episode in enumerate(episodes(storage, iterations, keys))
+    ]
+    seen, action = buffers[0].observations, buffers[0].actions
+    several = isinstance(seen, dict)
+    space = spaces.Dict({name: _box(values) for name, values in seen.items()}) if several else _box(seen)
     out.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)  # the dataset of an earlier export
     before = os.environ.get("MINARI_DATASETS_PATH")
@@ -212,26 +136,111 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
             minari.create_dataset_from_buffers(
                 name,
                 buffers,
-                observation_space=spaces.Dict(box) if several else box,
-                action_space=_box(example.actions),
+                observation_space=space,
+                action_space=_box(action),
                 algorithm_name="slipstream",
                 description="exported by slipstream rollouts export",
             )
     finally:
         os.environ.pop("MINARI_DATASETS_PATH") if before is None else os.environ.update(MINARI_DATASETS_PATH=before)
-    return f"wrote {out.parent / name}: {len(buffers)} episodes (MINARI_DATASETS_PATH={out.parent} finds it)"
+    return f"wrote {target}: {len(buffers)} episodes (MINARI_DATASETS_PATH={out.parent} finds it)"
 
 
-def _with_last(data: dict[Key, np.ndarray], key: Key) -> np.ndarray:
+def episodes(storage: RolloutStorage, iterations: Iterable[int], keys: Iterable[Any] | None = None) -> Iterator[Steps]:
+    """Yield each episode as arrays [steps, ...] by key, in order of their ends; `terminated` is among them.
+
+    Frames that are marked invalid belong to none. A batch continues the one before if its first observations are the
+    successors of that one's last, bit for bit; without successors, if its number is the next one.
+    """
+    running: dict[int, list[Steps]] = {}  # by environment: what its episode has so far
+    before: tuple[int, Steps] | None = None
+    for iteration in iterations:
+        arrays = _read(storage, iteration, keys)
+        count, steps = next(iter(arrays.values())).shape[:2]
+        ends, valid = _ends(arrays, (count, steps))
+        continues = _continues(before, iteration, arrays, count)
+        before = iteration, arrays
+        for env in range(count):
+            if not continues[env] and env in running:
+                yield _join(running.pop(env))
+            start = 0
+            for at in (*np.flatnonzero(ends[env] | ~valid[env]).tolist(), steps - 1):
+                stop = at + int(valid[env, at])
+                if stop > start:
+                    running.setdefault(env, []).append({key: x[env, start:stop] for key, x in arrays.items()})
+                if (ends[env, at] or not valid[env, at]) and env in running:
+                    yield _join(running.pop(env))
+                start = at + 1
+    yield from map(_join, running.values())
+
+
+def _join(parts: list[Steps]) -> Steps:
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def _ends(arrays: Steps, lead: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return bool [envs, steps]: where an episode ends, and which frames are valid. Sets `terminated`; `done` alone
+    counts as it."""
+
+    def read(name: str) -> np.ndarray | None:
+        key = outcome_key(arrays, name)
+        return None if key is None else np.any(arrays[key].reshape(*lead, -1), -1)
+
+    nothing = np.zeros(lead, bool)
+    terminated, truncated, done, valid = read("terminated"), read("truncated"), read("done"), read("valid")
+    truncated = nothing if truncated is None else truncated
+    if terminated is None:
+        terminated = nothing if done is None else done & ~truncated
+    arrays["terminated",] = terminated
+    return terminated | truncated, ~nothing if valid is None else valid
+
+
+def _continues(before: tuple[int, Steps] | None, iteration: int, arrays: Steps, count: int) -> np.ndarray:
+    """Return bool [envs]: whether the batch's first step follows the last one of the batch before."""
+    continues = np.full(count, before is not None)
+    if before is None:
+        return continues
+    last = {key[1:]: x[:, -1] for key, x in before[1].items() if key[:2] == ("next", "observation")}
+    if not last:
+        return continues & (before[0] + 1 == iteration)
+    for key, x in last.items():
+        if key not in arrays or arrays[key][:, 0].shape != x.shape:
+            return np.zeros(count, bool)
+        bits = (np.ascontiguousarray(y).view(np.uint8).reshape(count, -1) for y in (x, arrays[key][:, 0]))
+        continues &= np.equal(*bits).all(-1)
+    return continues
+
+
+def _minari_episode(episode: Steps) -> dict[str, Any]:
+    """Return the arguments of Minari's `EpisodeBuffer`."""
+    reward, action = outcome_key(episode, "reward"), outcome_key(episode, "action")
+    seen = {show(key[1:]): _with_last(episode, key) for key in episode if key[0] == "observation"}
+    if reward is None or action is None or not seen:
+        raise ValueError(
+            "Minari holds observations, actions and rewards: the batch needs 'observation', 'action' and 'reward'"
+        )
+    steps = len(episode[reward])
+    terminations, truncations = np.zeros(steps, bool), np.zeros(steps, bool)
+    terminations[-1] = episode["terminated",][-1]
+    truncations[-1] = not terminations[-1]
+    return {
+        "observations": next(iter(seen.values())) if len(seen) == 1 else seen,
+        "actions": episode[action],
+        "rewards": episode[reward].reshape(steps),
+        "terminations": terminations,
+        "truncations": truncations,
+    }
+
+
+def _with_last(episode: Steps, key: Key) -> np.ndarray:
     """Return an episode's observations and the last one's successor; if that was not saved, the last one again."""
-    after = data.get(("next", *key))
-    return np.concatenate((data[key], data[key][-1:] if after is None else after[-1:]))
+    after = episode.get(("next", *key), episode[key])
+    return np.concatenate((episode[key], after[-1:]))
 
 
 def _box(values: Any) -> Any:
     from gymnasium import spaces
 
-    values = np.asarray(values)
     if values.dtype.kind == "f":
         return spaces.Box(-np.inf, np.inf, values.shape[1:], values.dtype.type)
     low, high = (0, 1) if values.dtype == bool else (np.iinfo(values.dtype).min, np.iinfo(values.dtype).max)

@@ -109,9 +109,8 @@ class SnapshotSaver:
             self._counts[f"{kind}_in"] += nbytes
             self._counts[f"{kind}_out"] += written
         if self.verbose:
-            print(
-                f"[{self._worker.name.split()[0]}] {path}: {nbytes / 1e6:.1f} MB as {written / 1e6:.1f} MB", flush=True
-            )
+            name, ratio = self._worker.name.split()[0], nbytes / written
+            print(f"[{name}] {path}: {nbytes / 1e6:.2f} MB as {written / 1e6:.2f} MB, {ratio:.1f}x smaller", flush=True)
 
     def _release(self, buffer: Buffer) -> None:
         """Let the memory of a snapshot that was written, or dropped, be used again."""

@@ -231,7 +231,7 @@ class RunOutputs:
             if getattr(self.trainer.policy, "memory_size", 0):
                 plain = plain.exclude("memory")  # one row per env, which would be repeated for each step
             with self.monitor.timer("rollout_save"), self.trainer.ranks.busy():
-                self.rollouts.save(plain, it + 1, note={"frames": self.trainer.frames})
+                self.rollouts.save(plain, it + 1)
 
         return write
 

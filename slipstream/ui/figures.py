@@ -107,7 +107,6 @@ def metric_column(rows: Sequence[Mapping[str, Any]], key: str) -> NDArray[Any]:
 # -- figures of any run ----------------------------------------------------------------------------------------------
 
 TRAINING, EVALUATION = SERIES[0], SERIES[1]
-MOST_PANELS, MOST_LINES, MOST_COMPONENTS = 8, 6, 12  # of `draw_curves`
 
 
 def own_metrics(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -171,49 +170,6 @@ def rates_over_size(
     axes.yaxis.set_major_formatter(_formatter(_frames_tick))
     style_legend(axes, loc="best")
     return finish_figure(figure, path, title)
-
-
-def draw_curves(
-    path: str | Path, episodes: Sequence[Mapping[str, NDArray[Any]]], names: Sequence[str], title: str
-) -> Path:
-    """Draw one panel per key over the steps: the components of a single episode, or one line per episode.
-
-    Args:
-        path: of the PNG.
-        episodes: for each, arrays [L, ...] by key.
-        names: of the episodes, for the legend.
-        title: of the figure.
-    """
-    keys = [key for key, value in episodes[0].items() if np.asarray(value).dtype.kind in "biuf"][:MOST_PANELS]
-    if not keys:
-        raise ValueError("nothing to draw: the episodes hold no real numbers")
-    figure = new_figure(9.6, 1.9 * len(keys) + 0.9)
-    grid = figure.subplots(len(keys), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, key in zip(grid, keys, strict=True):
-        several = len(episodes) > 1 and np.asarray(episodes[0][key])[0].size > 1
-        style_axes(axes, ylabel=key.removeprefix("observation.").replace("_", " ") + ("\n(mean)" if several else ""))
-        for k, episode in enumerate(episodes[:MOST_LINES]):
-            values = np.asarray(episode[key], np.float64).reshape(len(episode[key]), -1)
-            if len(episodes) == 1:
-                _draw_components(axes, values)
-            else:  # one line per episode: the mean of the components
-                axes.plot(values.mean(-1), color=SERIES[k % len(SERIES)], linewidth=1.6, label=names[k])
-    handles, _ = grid[0].get_legend_handles_labels()
-    if handles:
-        wrap_legend(grid[0], handles, loc="upper right", fontsize=9.5)
-    grid[-1].set_xlabel("step")
-    return finish_figure(figure, path, title)
-
-
-def _draw_components(axes: Any, values: NDArray[Any]) -> None:
-    """Draw one line per component of `values` [L, C], or an image if they are many."""
-    if values.shape[1] <= MOST_COMPONENTS:
-        for c, line in enumerate(values.T):
-            axes.plot(line, color=SERIES[c % len(SERIES)], linewidth=1.6, linestyle="-" if c < len(SERIES) else "--")
-        return
-    axes.grid(False)
-    extent = (0, len(values), 0, values.shape[1])
-    axes.imshow(values.T, aspect="auto", cmap="magma", interpolation="nearest", origin="lower", extent=extent)
 
 
 def _draw_learning(axes: Any, rows: Sequence[Mapping[str, Any]], x_name: str, name: str) -> None:

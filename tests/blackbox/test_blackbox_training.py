@@ -126,7 +126,7 @@ def test_saved_batches_are_numbered_as_the_log(navigation):
     assert batch.batch_size == torch.Size([8, 8]) and batch["observation", "lidar"].shape == (8, 8, 1, 36, 4)
     assert {"action", "log_prob", "value", "reward", "terminated", "truncated", "done", "valid"} <= set(batch.keys())
     assert run_cli("rollouts", "verify", navigation).code == 0 and run_cli("ckpt", "verify", navigation).code == 0
-    assert run_cli("rollouts", "ls", navigation).code == 0 and run_cli("rollouts", "show", navigation, 8).code == 0
+    assert run_cli("rollouts", "info", navigation).code == 0
 
 
 # -- the same run ----------------------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
         (["ckpt", "export", "x", "--to", "onxx"], "slipstream ckpt: unknown --to 'onxx'"),
         (["ckpt", "info"], "slipstream ckpt: the following arguments are required: path"),
         (["ckpt", "info", "nowhere.pt"], "slipstream ckpt: no checkpoint at nowhere.pt"),
-        (["rollouts", "ls", "nowhere"], "slipstream rollouts: nowhere has no rollouts"),
+        (["rollouts", "info", "nowhere"], "slipstream rollouts: nowhere has no rollouts"),
         (["bench", "trian"], "not 'trian': did you mean 'train'?"),
         (["--verson"], "slipstream: unknown argument '--verson': did you mean '--version'?"),
         (["export", "--to"], "slipstream export: to needs a value"),

@@ -75,7 +75,7 @@ def test_rollouts_are_saved_and_read(example, tmp_path, name):
         pytest.importorskip("gymnasium")
     example(name, "--folder", "kept")
     with RolloutStorage(tmp_path / "kept") as storage:
-        assert len(storage) == 10
+        assert len(storage.iterations()) == 10
 
 
 def test_own_env_from_training_to_onnx(example, tmp_path):

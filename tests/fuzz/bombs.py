@@ -127,19 +127,18 @@ def rollout_frame(folder: Path) -> None:
         saved.save({"x": torch.zeros(1, 1, 1000)}, 0)
     path = folder / "rollout_000000.slip"
     parts = take_apart(path.read_bytes())
-    column = parts.head["columns"][0]
-    column["shape"], column["layout"] = [1, 1, 120_000_000], [1, 1, 1]
+    parts.head["columns"][0][1] = [1, 1, 120_000_000]
     path.write_bytes(put_together(parts))
-    RolloutStorage(folder).slices(1).sample(1000)
+    RolloutStorage(folder).load_slice(0, envs=[0] * 1000)
 
 
 @case
 def rollout_frame_verified(folder: Path) -> None:
-    from slipstream.rollouts.reader import BROKEN
+    from slipstream.rollouts.file import BROKEN
 
     with contextlib.suppress(*BROKEN):
         rollout_frame(folder)
-    for problem in RolloutStorage(folder).file(0).damaged():
+    for problem in RolloutStorage(folder).file(0).problems():
         raise BROKEN[0](problem)
 
 

@@ -24,6 +24,7 @@ import mutate
 import numpy as np
 import torch
 from guard import GuardedBuffers, GuardedMemory, decode
+from tensordict import TensorDict
 
 from slipstream import RolloutStorage, load_checkpoint
 from slipstream.algorithms.stored import StoredData
@@ -34,7 +35,7 @@ from slipstream.cli import main
 from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box
 from slipstream.replay import ReplayBuffer
-from slipstream.rollouts.episodes import find_episodes, read_episode
+from slipstream.rollouts.export import episodes
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec import block_coder
 from slipstream.storage.codec.registry import LZ4, MASK, PALETTE, SHUFFLE, CodecError, codec_name, read_header
@@ -298,9 +299,10 @@ def rollout_seeds(folder: Path) -> list[bytes]:
     made = []
     for level in (0, 3, 12):
         with RolloutStorage(folder, threads=1, compression_level=level) as storage:
-            storage.save(batch(), 1, note={"frames": 3, "text": "x"})
+            storage.save(batch(), 1)
+            storage.save(TensorDict(batch()).exclude("names", "small").auto_batch_size_(2), 2)
             storage.wait()
-        made.append((folder / "rollout_000001.slip").read_bytes())
+        made += [(folder / f"rollout_00000{i}.slip").read_bytes() for i in (1, 2)]
     return made
 
 
@@ -309,20 +311,16 @@ def use_rollout(data: bytes, folder: Path, rng: random.Random) -> None:
     path = folder / "rollout_000001.slip"
     path.write_bytes(data)
     if rng.randrange(CLI_SHARE) == 0:
-        words = [("ls", folder), ("show", folder), ("verify", folder), ("show", path)]
-        exports = [("export", folder, "--to", to, "--out", folder.with_name(f"out_{to}")) for to in ("hdf5", "parquet")]
-        run_cli("rollouts", *rng.choice(words if rng.random() < 0.8 else exports))
+        export = ("export", folder, "--to", "parquet", "--out", folder.with_name("out.parquet"))
+        run_cli("rollouts", *rng.choice([("info", folder), ("verify", path), export]))
     storage = RolloutStorage(folder)
     file = storage.file(1)
-    list(file.damaged())
+    list(file.problems())
     touch(file.read())
     with contextlib.suppress(*UNFIT):
         file.read_slice(envs=[0], steps=[0, 2])
-        storage.slices(3, seed=1).sample(4)
     with contextlib.suppress(*UNFIT):
-        episodes = find_episodes(storage)
-        for episode in episodes[:3]:
-            read_episode(storage, episode)
+        list(episodes(storage, [1]))
 
 
 MINARI_SPECS = {"state": Box((2,))}, Box((1,), -1.0, 1.0)

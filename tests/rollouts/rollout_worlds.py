@@ -9,6 +9,8 @@ import torch
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
+from slipstream.rollouts.file import RolloutFile
+
 DTYPES = [
     *(
         torch.bool,
@@ -100,7 +102,11 @@ def world(envs: int = 6, steps: int = 16, first: int = 0, alias: bool = True) ->
     return out
 
 
-def block_place(file: Any, column: int) -> tuple[int, int]:
-    """(offset in the file, bytes) of a column's first block."""
-    first = file.columns[column].first
-    return int(file.container.offsets[first]), int(file.container.sizes[first])
+def flip(path: Any, *key: str) -> None:
+    """Flip a bit near the end of a key's last piece."""
+    file = RolloutFile(path)
+    column = next(column for column in file.columns if column.key == key)
+    last = column.first + column.num_pieces - 1
+    content = bytearray(path.read_bytes())
+    content[int(file.container.offsets[last]) + int(file.container.sizes[last]) - 9] ^= 1
+    path.write_bytes(content)
