@@ -48,16 +48,6 @@ class Controller(Protocol):
         """Continue from `state`."""
 
 
-class Demo(Protocol):
-    """What `slipstream demo` does before and after a training."""
-
-    def before(self) -> None:
-        """Show how it is without training."""
-
-    def after(self, folder: Path, metrics: Sequence[Mapping[str, Any]]) -> None:
-        """Show the trained policy, and write figures into the run folder."""
-
-
 class Game(Protocol):
     """A problem that people can play in the browser, against its agents or one another. One thread steps it."""
 
@@ -128,7 +118,6 @@ class Task:
     export_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, for the small env that checks an exported policy
     game_help: ClassVar[str] = ""  # the keys of its game, for `slipstream play --help`
     shown_info: ClassVar[Sequence[str] | None] = None  # info keys in the terminal and learning.png; None: the first few
-    cpu_hint: ClassVar[str] = ""  # what to do if a training on a CPU would take days
 
     def __init__(self, name: str, env: type[TensorEnv] | None = None) -> None:
         self.name = name
@@ -158,14 +147,14 @@ class Task:
         """Return what changes the training between iterations; None if nothing does."""
         return None
 
-    def evaluate_in_training(self, cfg: Any, policy: Policy, device: torch.device) -> dict[str, float]:
-        """Return the metrics of an evaluation during training; a key without `/` becomes `eval/KEY`."""
-        env = self.make_env(cfg.env, device, derive_seed(cfg.seed, "evaluation"), cfg.eval.num_drones)
-        return fly_episodes(env, policy, cfg.eval.max_steps)
-
     def make_evaluation(self, cfg: Any, policy: Policy, device: torch.device) -> TrainingEvaluation:
-        """Return the evaluations of a training; by default each one calls `evaluate_in_training`."""
-        return TrainingEvaluation(policy, lambda: self.evaluate_in_training(cfg, policy, device))
+        """Return the evaluations of a training; a metric of theirs without `/` becomes `eval/KEY`."""
+
+        def evaluate() -> dict[str, float]:
+            env = self.make_env(cfg.env, device, derive_seed(cfg.seed, "evaluation"), cfg.eval.num_drones)
+            return fly_episodes(env, policy, cfg.eval.max_steps)
+
+        return TrainingEvaluation(policy, evaluate)
 
     def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the curves of a run (`rows` of its metrics) into its folder.
@@ -232,12 +221,9 @@ class Task:
         """Measure how fast the env steps, for `slipstream bench env`."""
         raise ConfigError(f"task={self.name} has no benchmark of its env")
 
-    def describe_env(self, config: Any) -> str:
-        """Return the settings of the env that matter for its speed, for the title of a table."""
-        return self.name
-
-    def make_demo(self, cfg: Any) -> Demo:
-        """Return the task's part of `slipstream demo`."""
+    def make_demo(self, cfg: Any) -> Any:
+        """Return the task's part of `slipstream demo`: an object whose `before()` shows how it is without training, and
+        whose `after(folder, metrics)` shows the trained policy."""
         raise ConfigError(f"task={self.name} has no demo")
 
     def make_game(self, words: Sequence[str]) -> Game:

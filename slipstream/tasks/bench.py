@@ -1,82 +1,47 @@
-"""Shared by the benchmarks: the time of one call, and two forms of a step timed alternately."""
+"""Shared by the benchmarks: two forms of a step timed alternately."""
 
 from __future__ import annotations
 
 import platform
 import statistics
-import time
 from collections.abc import Callable
 
 import torch
+from torch.utils.benchmark import Timer
 
 REPEATS = 7
 SECONDS = 0.4  # at least, of one measurement
 
 
 def time_forms(
-    cells: list[str],
-    frames: int,
-    forms: dict[str, Callable[[], object]],
-    device: torch.device,
-    repeats: int,
-    steps: int = 1,
+    cells: list[str], frames: int, forms: dict[str, Callable[[], object]], steps: int = 1
 ) -> list[list[str]]:
-    """Time our form of a step and, if given, the plain one. Returns one row per form.
+    """Time our form of a step and, if given, the plain one, alternately, so that other work on the machine hits both.
+    Returns one row per form.
 
-    Its further cells: the form, µs per step, frames per second, and how many times as fast as the plain form ours is.
+    Its further cells: the form, µs per step, frames per second, and how many times as fast as the plain form ours is:
+    the median ratio.
 
     Args:
         cells: the first cells of each row.
         frames: per step.
         forms: by name, ours first; a call takes `steps` steps.
-        device: where they run.
-        repeats: measurements of each form.
         steps: per call.
     """
-    times, ratio = time_alternating(forms, device, repeats)
+    threads = torch.get_num_threads()
+    timers = {form: Timer("step()", globals={"step": step}, num_threads=threads) for form, step in forms.items()}
+    times: dict[str, list[float]] = {form: [] for form in forms}
+    for _ in range(REPEATS):
+        for form, timer in timers.items():
+            times[form].append(timer.blocked_autorange(min_run_time=SECONDS).median)
+    first, last = list(times.values())[0], list(times.values())[-1]
+    ratio = statistics.median(b / a for a, b in zip(first, last, strict=True))
     rows = []
-    for form, seconds in times.items():
+    for form, measured in times.items():
+        seconds = statistics.median(measured)
         times_plain = f"{ratio:.1f}" if form == "ours" and len(times) > 1 else ""
         rows.append([*cells, form, f"{seconds / steps * 1e6:,.0f}", f"{frames * steps / seconds:,.0f}", times_plain])
     return rows
-
-
-def time_alternating(
-    steps: dict[str, Callable[[], object]], device: torch.device, repeats: int
-) -> tuple[dict[str, float], float]:
-    """Time several forms of a step alternately, so that other work on the machine hits all.
-
-    Returns:
-        The median seconds per call of each form, and the median ratio of the last form's time to the first's.
-    """
-    times: dict[str, list[float]] = {form: [] for form in steps}
-    for _ in range(repeats):
-        for form, step in steps.items():
-            times[form].append(seconds_per_call(step, device))
-    first, *_, last = [*times.values(), *times.values()]
-    ratio = statistics.median(b / a for a, b in zip(first, last, strict=True))
-    return {form: statistics.median(seconds) for form, seconds in times.items()}, ratio
-
-
-def seconds_per_call(step: Callable[[], object], device: torch.device) -> float:
-    """Return the mean over about SECONDS, after two calls that do not count.
-
-    A GPU is given twice as many calls at a time until they take that long: calls queued against the clock of the host
-    would pile up there for minutes.
-    """
-    step()
-    step()
-    synchronize(device)
-    calls = 1
-    while True:
-        began = time.perf_counter()
-        for _ in range(calls):
-            step()
-        synchronize(device)
-        seconds = time.perf_counter() - began
-        if seconds >= SECONDS and calls >= 3:
-            return seconds / calls
-        calls *= 2
 
 
 def synchronize(device: torch.device) -> None:

@@ -128,7 +128,7 @@ class RunOutputs:
                 0 if by_time else trainer.iterations * trainer.frames_per_batch,
                 title(trainer),
                 console=PipedConsole(quiet=cfg.quiet),
-                long_run_hint=long_run_hint(trainer),
+                long_run_hint="Ctrl-C keeps what is learned, max_time_s= or total_frames= ends sooner",
                 shown_info=trainer.task.shown_info,
             )
         )
@@ -355,13 +355,6 @@ def leave_terminal() -> None:
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, fd)
                 os.close(nowhere)
-
-
-def long_run_hint(trainer: Trainer) -> str:
-    """Return the advice for a run that would take days."""
-    hint = "Ctrl-C keeps what is learned, max_time_s= or total_frames= ends sooner"
-    on_cpu = trainer.task.cpu_hint if trainer.env.device.type == "cpu" else ""
-    return f"{hint}; {on_cpu}" if on_cpu else hint
 
 
 def title(trainer: Trainer) -> str:

@@ -12,14 +12,8 @@ from slipstream.tasks.aircombat import bench as aircombat
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(env, "SECONDS", 0.0)
-    for name, value in {
-        "MAIN": 4,
-        "SCALES": (2.0,),
-        "GROWTH": (3, 5),
-        "PLAIN_MOST": 4,
-        "REPEATS": 1,
-        "SETTLED_S": 0.2,
-    }.items():
+    monkeypatch.setattr(env, "REPEATS", 1)
+    for name, value in {"MAIN": 4, "SCALES": (2.0,), "GROWTH": (3, 5), "PLAIN_MOST": 4, "SETTLED_S": 0.2}.items():
         monkeypatch.setattr(aircombat, name, value)
 
 

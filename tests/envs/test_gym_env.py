@@ -62,7 +62,6 @@ class Walk(gymnasium.Env):
 
 
 gymnasium.register("tests/Walk-v0", Walk, max_episode_steps=4)
-gymnasium.register("tests/OnlyVector-v0", vector_entry_point=Walk)
 
 
 def walk(num_envs=2, seed=0, vectorization="sync", **kwargs):
@@ -111,15 +110,13 @@ def test_bounds_that_differ_become_units_of_the_box():
         (GymConfig(id="NoSuchEnv-v0"), "NoSuchEnv.* write env.id=my_module:NoSuchEnv-v0"),
         (GymConfig(id="tests/Walk-v0", kwargs={"actions": "multi"}), "MultiDiscrete"),
         (GymConfig(id="tests/Walk-v0", kwargs={"nosuch": 1}), "nosuch"),
-        (GymConfig(id="tests/Walk-v0", vectorization="native"), "vector entry point.*vectorization=sync"),
-        (GymConfig(id="tests/OnlyVector-v0"), "only a vector env: use env.vectorization=native"),
         (GymConfig(id="Blackjack-v1"), "only Box, Discrete"),
     ],
 )
 def test_what_cannot_be_used_is_told(config, told):
     with pytest.raises(ValueError, match=told):
         GymEnv(1, config=config)
-    with pytest.raises(ValueError, match="sync, async, native"):
+    with pytest.raises(ValueError, match="must be sync or async"):
         GymConfig(vectorization="threads")
 
 
@@ -309,23 +306,6 @@ def test_an_env_that_its_seed_does_not_determine_is_told(monkeypatch):
 def test_the_state_of_another_number_of_envs_is_refused():
     with pytest.raises(ValueError, match="build it with the num_envs and world of the saved one"):
         walk(3).load_state_dict(walk(2).state_dict())
-
-
-def test_a_native_vector_env_keeps_the_contract_and_begins_anew_when_restored():
-    env = GymEnv(4, "cpu", 3, GymConfig(id="CartPole-v1", vectorization="native", max_episode_steps=12))
-    ends = 0
-    pending = torch.zeros(4, dtype=torch.bool)
-    for i in range(60):
-        record = env.step(torch.full((4,), i % 2))
-        assert torch.equal(record.valid, ~pending)
-        assert (record.reward == record.valid.float()).all()
-        pending = record.terminated | record.truncated
-        ends += int(pending.sum())
-    assert ends > 8
-    env.load_state_dict(env.state_dict())
-    assert env.step(torch.zeros(4, dtype=torch.int64)).valid.all()
-    with pytest.raises(ValueError, match="all its environments at once"):
-        env.reset(torch.tensor([True, False, False, False]))
 
 
 def test_the_collector_takes_it():

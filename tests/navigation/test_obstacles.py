@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from slipstream.config import registry
 from slipstream.config.compose import load_train
 from slipstream.tasks.navigation.env import NavigationEnv
 from slipstream.tasks.navigation.physics.maps import DRAWS_BEFORE_RELAXING, spread_evenly
@@ -58,7 +57,6 @@ def test_rounding_is_printed_once_with_the_number_used():
     assert [str(one.message) for one in shown] == [
         "env.dyn.num_obstacles=20 is rounded down to 16 (four widths of two kinds)"
     ]
-    assert "+ 16 obstacles" in registry.find_task("navigation").describe_env(cfg.env)
 
 
 @pytest.mark.parametrize("number", [-8, 1, 7])

@@ -179,10 +179,10 @@ def _count_kernels(iteration: Callable[[], Any]) -> int:
 
 def make_table(results: list[Result], device: torch.device, cfg: TrainConfig) -> TextTable:
     """Return the table, with the settings that matter in its title."""
-    algo, world = cfg.algo, registry.find_task(cfg.task).describe_env(cfg.env)
+    algo = cfg.algo
     steps = f"{algo.rollout_steps} steps, {algo.epochs} x {algo.minibatches} minibatches"
     precision = "bf16" if algo.bf16 else "float32"
-    title = f"PPO on {describe_device(device)}, frames per second: {steps}, {precision}; {world}"
+    title = f"PPO on {describe_device(device)}, frames per second: {steps}, {precision}; task={cfg.task}"
     return TextTable(title, HEADER, [result.row() for result in results])
 
 

@@ -14,7 +14,7 @@ import torch
 
 from slipstream.algorithms.execution.graphs import GraphedFunction
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
-from slipstream.tasks.bench import REPEATS, describe_device, time_forms
+from slipstream.tasks.bench import describe_device, time_forms
 from slipstream.ui.tables import TextTable
 
 MAIN = 1024
@@ -27,60 +27,40 @@ SETTLED_S = 6.0  # game time before measuring: most missiles are in flight then
 
 def bench_env(config: AirCombatConfig, device: torch.device, progress: Callable[[float], None]) -> TextTable:
     """Measure both forms at 1,024 duels for some time scales, then from 256 to 262,144 duels at the config's own."""
-    runs = [(MAIN, scale, REPEATS) for scale in SCALES]
-    runs += [(duels, config.time_scale, 3) for duels in GROWTH if (duels, config.time_scale, REPEATS) not in runs]
+    runs = dict.fromkeys([(MAIN, scale) for scale in SCALES] + [(duels, config.time_scale) for duels in GROWTH])
     rows = []
-    for k, (duels, scale, repeats) in enumerate(runs):
-        rows += both_forms(dataclasses.replace(config, time_scale=scale), duels, device, repeats)
+    for k, (duels, scale) in enumerate(runs):
+        rows += both_forms(dataclasses.replace(config, time_scale=scale), duels, device)
         progress((k + 1) / len(runs))
     title = f"AirCombatEnv.step on {describe_device(device)}: both sides random, fire and resets included"
     header = ["duels", "sub-steps per decision", "form", "µs per decision", "sub-steps/s", "times the plain form"]
     return TextTable(title, header, rows)
 
 
-def both_forms(config: AirCombatConfig, duels: int, device: torch.device, repeats: int) -> list[list[str]]:
-    """Return a row of our form and, unless it is too slow, one of the plain form, measured in turns on the same
-    duels."""
-    ours = settled(config, duels, device)
-    steps = {"ours": stepper(ours, device)}
-    if duels <= PLAIN_MOST or device.type == "cuda":
-        plain = make(config, duels, device, "torch")
-        plain.load_state_dict(ours.state_dict())
-        steps["plain PyTorch"] = stepper(plain, device)
-    ticks, per_call = ours.engine.ticks, ACTIONS if device.type == "cuda" else 1
-    return time_forms([f"{duels:,}", str(ticks)], duels * ticks, steps, device, repeats, per_call)
-
-
-def make(config: AirCombatConfig, duels: int, device: torch.device, backend: str) -> AirCombatEnv:
-    """Build an env in which both sides act, from random starts."""
-    config = dataclasses.replace(config, num_envs=duels, sides=2, start="random", backend=backend)
-    return AirCombatEnv(duels, device, 0, config)
-
-
-def settled(config: AirCombatConfig, duels: int, device: torch.device) -> AirCombatEnv:
-    """Return duels at random stages of their episodes, so that ends and resets are spread out, with missiles in
-    flight."""
-    env = make(config, duels, device, "auto")
+def both_forms(config: AirCombatConfig, duels: int, device: torch.device) -> list[list[str]]:
+    """Return a row of our form and, unless it is too slow, one of the plain form, measured in turns on the same duels:
+    at random stages of their episodes, so that ends and resets are spread out, with missiles in flight."""
+    config = dataclasses.replace(config, num_envs=duels, sides=2, start="random")
+    env = AirCombatEnv(duels, device, 0, config)
     clock = torch.randint(env.engine.rules.limit, (duels,), generator=torch.Generator().manual_seed(0))
     env.engine.duels.clock.copy_(clock)
-    rounds = max(1, round(SETTLED_S / env.engine.rules.dt_s / env.engine.ticks / ACTIONS))
-    for action in random_actions(duels, device) * rounds:
-        env.step(action)
-    return env
-
-
-def random_actions(duels: int, device: torch.device) -> list[torch.Tensor]:
-    """Return ACTIONS random actions [2, N, 3] (rudder, throttle, fire)."""
-    generator = torch.Generator().manual_seed(1)
-    actions = torch.rand(ACTIONS, 2, duels, 3, generator=generator)
+    actions = torch.rand(ACTIONS, 2, duels, 3, generator=torch.Generator().manual_seed(1))
     actions[..., 0] = 2 * actions[..., 0] - 1
-    return list(actions.to(device).unbind(0))
+    turns = list(actions.to(device).unbind(0))
+    for action in turns * max(1, round(SETTLED_S / env.engine.rules.dt_s / env.engine.ticks / ACTIONS)):
+        env.step(action)
+    forms = {"ours": stepper(env, turns)}
+    if duels <= PLAIN_MOST or device.type == "cuda":
+        plain = AirCombatEnv(duels, device, 0, dataclasses.replace(config, backend="torch"))
+        plain.load_state_dict(env.state_dict())
+        forms["plain PyTorch"] = stepper(plain, turns)
+    ticks, per_call = env.engine.ticks, ACTIONS if device.type == "cuda" else 1
+    return time_forms([f"{duels:,}", str(ticks)], duels * ticks, forms, per_call)
 
 
-def stepper(env: AirCombatEnv, device: torch.device) -> Callable[[], object]:
-    """Return a function that takes one step; on a GPU a captured graph of ACTIONS steps."""
-    actions = random_actions(env.num_envs, device)
-    if device.type == "cuda":
+def stepper(env: AirCombatEnv, actions: list[torch.Tensor]) -> Callable[[], object]:
+    """Return a function that takes one step; on a GPU a captured graph with a step of each action."""
+    if env.device.type == "cuda":
 
         def run() -> None:
             for action in actions:

@@ -29,12 +29,12 @@ from slipstream.sim.random import derive_seed
 
 try:
     import gymnasium
-    from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+    from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
     from gymnasium.vector.async_vector_env import AsyncState
 except ImportError as error:
     raise ImportError("task=gym needs Gymnasium: pip install 'slipstream-rl[gym]'") from error
 
-VECTORIZATIONS = ("sync", "async", "native")
+VECTORIZATIONS = ("sync", "async")
 _OWN_STATISTICS = ("count", "return", "length")  # of an episode; an info of these names is not logged
 
 
@@ -44,7 +44,7 @@ class GymConfig:
 
     num_envs: int = 1
     id: str = "CartPole-v1"  # the registered id; module:Name-v0 imports the module first
-    vectorization: str = "sync"  # async: one process per env; native: the env's own vector form, if it has one
+    vectorization: str = "sync"  # async: one process per env
     max_episode_steps: int = 0  # 0: the registered limit
     info: list[str] = field(default_factory=list)  # numbers in the env's info to log; default: those of the first step
     kwargs: dict[str, Any] = field(default_factory=dict)  # arguments of the env: 'env.kwargs={g: 9.8}'
@@ -53,7 +53,7 @@ class GymConfig:
         check_range(self, "num_envs", minimum=1, section="env.")
         check_range(self, "max_episode_steps", minimum=0, section="env.")
         if self.vectorization not in VECTORIZATIONS:
-            raise ValueError(f"env.vectorization must be {', '.join(VECTORIZATIONS)}, not '{self.vectorization}'")
+            raise ValueError(f"env.vectorization must be {' or '.join(VECTORIZATIONS)}, not '{self.vectorization}'")
 
 
 class GymEnv(TensorEnv):
@@ -76,7 +76,6 @@ class GymEnv(TensorEnv):
         self._spaces = _by_name(self.vector.single_observation_space)
         self.observation_spec = {name: _observation_spec(space, name) for name, space in self._spaces.items()}
         self.action_spec, self._to_gym = _actions(self.vector.single_action_space)
-        self._native_seed = derive_seed(seed, "native vector env") % 2**31
         self._info: dict[str, np.ndarray] | None = None  # each [N]; the names are known after the first step
         self.reset()
 
@@ -103,12 +102,10 @@ class GymEnv(TensorEnv):
     def _read_info(self, info: dict[str, Any]) -> None:
         """Take the numbers from the info of a step. Where a name is missing, its last value in the episode stays."""
         if self._info is None:
-            names = self.config.info or [name for name in info if name not in _OWN_STATISTICS]
-            logged = [name for name in names if self.config.info or _numbers(info, name) is not None]
-            self._info = {name: np.zeros(self.num_envs, np.float32) for name in logged}
+            names = self.config.info or [name for name in info if name not in _OWN_STATISTICS and _numbers(info, name)]
+            self._info = {name: np.zeros(self.num_envs, np.float32) for name in names}
         for name, values in self._info.items():
-            numbers = _numbers(info, name)
-            if numbers is not None:
+            if numbers := _numbers(info, name):
                 values[numbers[0]] = numbers[1]
 
     def _clear_info(self, mask: Tensor) -> None:
@@ -117,16 +114,9 @@ class GymEnv(TensorEnv):
             values[begins] = 0
 
     def _reset(self, mask: Tensor) -> None:
-        chosen = mask.cpu().numpy()
         self._clear_info(mask)
-        if self.config.vectorization == "native":
-            if not chosen.all():
-                raise ValueError(
-                    "a native vector env resets all its environments at once: use env.vectorization=sync for reset(env_mask)"
-                )
-            self._observation, _ = self.vector.reset(seed=self._native_seed)
-            self._native_seed += 1
-        elif chosen.any():
+        chosen = mask.cpu().numpy()
+        if chosen.any():
             self._observation, _ = self.vector.reset(options={"reset_mask": chosen})
         nothing = np.zeros(self.num_envs)
         self._reward, self._terminated, self._truncated = nothing, nothing > 0, nothing > 0
@@ -163,25 +153,19 @@ class GymEnv(TensorEnv):
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """Return each environment's episode number and its actions; the state of a native vector env is not saved."""
+        """Return each environment's episode number and its actions."""
         state = super().state_dict()
         if self._info is not None:
             state["info"] = {name: torch.from_numpy(values.copy()) for name, values in self._info.items()}
-        if self.config.vectorization == "native":
-            return state | {"native_seed": self._native_seed}
         episodes, actions = zip(*self.vector.call("history"), strict=True)
         state |= {"episode": torch.tensor(episodes), "actions": [torch.as_tensor(np.array(taken)) for taken in actions]}
         return state | {"observation": {name: x.cpu() for name, x in self._observe().items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore `state`, bit for bit if the env is deterministic; a native vector env starts new episodes."""
+        """Restore `state`, bit for bit if the env is deterministic."""
         super().load_state_dict(state)
         saved = state.get("info")
         self._info = None if saved is None else {name: values.numpy().copy() for name, values in saved.items()}
-        if self.config.vectorization == "native":
-            self._native_seed = state["native_seed"]
-            self._reset(torch.ones_like(self._pending))
-            return
         self.vector.reset()  # clears its own pending resets; ours are restored
         actions = [taken.numpy() for taken in state["actions"]]
         seen = self.vector.call("replay", state["episode"].tolist(), actions, self._pending.cpu().tolist())
@@ -245,27 +229,13 @@ def _make_vector(config: GymConfig, num_envs: int, seed: int) -> VectorEnv:
         search_current_folder(config.id.partition(":")[0])
     if config.max_episode_steps:
         kwargs["max_episode_steps"] = config.max_episode_steps
+    makers = [partial(_make_one, config.id, kwargs, seed, index) for index in range(num_envs)]
     try:
-        if config.vectorization == "native":
-            vector = gymnasium.make_vec(config.id, num_envs, "vector_entry_point", **kwargs)
-            if vector.metadata.get("autoreset_mode") is not AutoresetMode.NEXT_STEP:
-                raise ValueError(
-                    f"{config.id}'s native vector env does not reset on the next step (its metadata['autoreset_mode'] is not "
-                    "AutoresetMode.NEXT_STEP): use env.vectorization=sync"
-                )
-            return vector
-        makers = [partial(_make_one, config.id, kwargs, seed, index) for index in range(num_envs)]
         if config.vectorization == "async":  # forked, so that workers know the ids registered here
             return AsyncVectorEnv(makers, context="fork" if sys.platform == "linux" else None)
         return SyncVectorEnv(makers, copy=False)
     except (gymnasium.error.Error, TypeError) as error:
-        spec, hint = gymnasium.registry.get(config.id.rpartition(":")[2]), ""
-        if spec is None and ":" not in config.id:
-            hint = f" If a module of yours registers it, write env.id=my_module:{config.id}"
-        elif spec is not None and spec.vector_entry_point is None and config.vectorization == "native":
-            hint = " Use env.vectorization=sync"
-        elif spec is not None and spec.entry_point is None:
-            hint = " It has only a vector env: use env.vectorization=native"
+        hint = "" if ":" in config.id else f" (if a module of yours registers it, write env.id=my_module:{config.id})"
         raise ValueError(f"env.id={config.id}: {error}{hint}") from error
 
 

@@ -8,7 +8,7 @@ from itertools import cycle
 
 import torch
 
-from slipstream.tasks.bench import REPEATS, describe_device, time_forms
+from slipstream.tasks.bench import describe_device, time_forms
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.ui.tables import TextTable
 
@@ -19,11 +19,11 @@ GROWTH = (64, 256, 1024, 4096, 16384)
 def bench_env(config: NavigationConfig, device: torch.device, progress: Callable[[float], None]) -> TextTable:
     """Measure both forms at 1,024 drones, alternately; then ours from 64 to 16,384."""
     both = {"ours": "auto", "plain PyTorch": "torch"}
-    runs = [(MAIN, both, REPEATS), *((drones, {"ours": "auto"}, 3) for drones in GROWTH)]
+    runs = [(MAIN, both), *((drones, {"ours": "auto"}) for drones in GROWTH)]
     rows = []
-    for k, (drones, forms, repeats) in enumerate(runs):
+    for k, (drones, forms) in enumerate(runs):
         steps = {form: stepper(config, drones, device, backend) for form, backend in forms.items()}
-        rows += time_forms([f"{drones:,}"], drones, steps, device, repeats)
+        rows += time_forms([f"{drones:,}"], drones, steps)
         progress((k + 1) / len(runs))
     obstacles = f"{config.num_obstacles} + {config.dyn.count} obstacles"
     title = f"NavigationEnv.step on {describe_device(device)}: {obstacles}, LiDAR included"

@@ -32,7 +32,6 @@ class NavigationTask(Task):
     export_settings = {"num_worlds": 1, "world_seeds": [], "random_clock": False}
     game_help = "race a learned drone; opponent=learned or runs/NAME; start=easy, medium or navrl; seconds=90; seed=0"
     shown_info = ()  # success, collision and timeout are shown for every env
-    cpu_hint = "preset=demo is a world that a CPU learns in three minutes"
     evaluate = staticmethod(evaluation.evaluate)
     validate = staticmethod(validation.validate)
     record = staticmethod(evaluation.record_flight)
@@ -45,11 +44,6 @@ class NavigationTask(Task):
         if cfg.eval.static_too:
             worlds["static_"] = replace(cfg.env, dyn=replace(cfg.env.dyn, num_obstacles=0))
         return evaluation.RepeatedEvaluation(worlds, cfg.eval, policy, device)
-
-    def describe_env(self, config: Any) -> str:
-        """Return the number of obstacles, and of physics steps per frame."""
-        obstacles = f"{config.num_obstacles} + {config.dyn.count} obstacles"
-        return f"{obstacles}, {config.decision_interval} physics steps a frame"
 
     def make_game(self, words: Sequence[str]) -> Game:
         """Return a race against the shipped policy, or `opponent=RUN`."""
