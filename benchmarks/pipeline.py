@@ -13,7 +13,6 @@ simulator in native code. Contenders alternate, a few iterations each; a ratio i
 from __future__ import annotations
 
 import argparse
-import copy
 import functools
 import statistics
 import threading
@@ -189,12 +188,10 @@ def overlap_contenders(
         policy = plain_policy()
         add("TorchRL Collector", Collector(make(), torchrl_policy(policy), **settings), Learner(policy, burner))
         policy = plain_policy()
-        acting = torchrl_policy(copy.deepcopy(policy))
-        name = "pipelined around TorchRL's Collector, on_policy=False"
-        trained = torchrl_policy(policy)
+        base = SyncDataCollector(make(), torchrl_policy(policy), **settings)
         add(
-            name,
-            PipelinedDataCollector(Collector(make(), acting, **settings), policy=trained, threads=1),
+            "pipelined over TorchRL's env, on_policy=False",
+            PipelinedDataCollector(base, threads=1),
             Learner(policy, burner),
         )
         for many in (MultiSyncCollector, MultiAsyncCollector):

@@ -16,9 +16,8 @@ def main(iterations: int = 20) -> None:
     algo = PPO(policy, PPOConfig(minibatches=4, epochs=2))
     base = SyncDataCollector(env, policy, frames_per_batch=64 * 16, total_frames=64 * 16 * iterations)
 
-    with PipelinedDataCollector(
-        base
-    ) as collector:  # on_policy=True: no older data, and only what follows `publish` is overlapped
+    # on_policy=True: no older data, and only what follows `publish` is overlapped
+    with PipelinedDataCollector(base) as collector:
         for batch in collector:
             losses = algo.update(batch)  # meanwhile the next batch is collected
             collector.publish()  # these weights are final: the batch after the next may begin while we print
@@ -27,7 +26,6 @@ def main(iterations: int = 20) -> None:
             print(
                 f"{collector.frames:7,} frames, weights {age} update old, kl {float(losses['kl']):.4f}, {episodes['count']:.0f} episodes"
             )
-        print(f"the learner waited {collector.stats()['waited_s']:.2f} s in all")
 
 
 if __name__ == "__main__":

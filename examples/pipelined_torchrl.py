@@ -1,15 +1,12 @@
-"""TorchRL's collector, pipelined: it acts with a copy of the policy, which is handed the trained weights between its
-batches."""
+"""TorchRL's env and policy, pipelined: a copy of the policy acts and takes over the weights between batches."""
 
-import copy
 import sys
 
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
-from torchrl.collectors import Collector
 
-from slipstream import NavigationEnv, PipelinedDataCollector
+from slipstream import NavigationEnv, PipelinedDataCollector, SyncDataCollector
 from slipstream.envs.adapters.torchrl_env import TorchRLEnv
 
 
@@ -18,10 +15,10 @@ def main(iterations: int = 10) -> None:
     net = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 3), nn.Tanh())
     policy = TensorDictModule(net, in_keys=[("observation", "state")], out_keys=["action"])
     optimizer = torch.optim.Adam(policy.parameters(), 1e-3)
-    acting = copy.deepcopy(policy)
-    base = Collector(TorchRLEnv(NavigationEnv(16)), acting, frames_per_batch=16 * 32, total_frames=16 * 32 * iterations)
+    env = TorchRLEnv(NavigationEnv(16))
+    base = SyncDataCollector(env, policy, frames_per_batch=16 * 32, total_frames=16 * 32 * iterations)
 
-    with PipelinedDataCollector(base, policy=policy) as collector:
+    with PipelinedDataCollector(base) as collector:
         for batch in collector:
             flat = batch.reshape(-1)
             goal = flat["observation", "state"][:, :3]  # fly towards the goal: a loss as good as any to show the loop

@@ -24,7 +24,7 @@ class EpisodeStatistics:
         # float64: a float32 sum of lengths is wrong from 2^24 frames on
         self._running_return = torch.zeros(num_envs, dtype=torch.float64, device=device)  # [N], of the open episode
         self._running_length = torch.zeros(num_envs, dtype=torch.float64, device=device)  # [N], valid frames
-        self._info_names: tuple[str, ...] | None = None  # known after the first rollout
+        self.info_names: tuple[str, ...] | None = None  # known after the first rollout
         self._sums = torch.zeros(len(_OWN_NAMES), dtype=torch.float64, device=device)  # of ended episodes; info follows
 
     def update(self, reward: Tensor, done: Tensor, valid: Tensor, info: Mapping[str, Tensor]) -> None:
@@ -64,16 +64,18 @@ class EpisodeStatistics:
         self._sums.zero_()
         return sums
 
-    def empty_sums(self) -> Tensor:
-        """Return what `take` returns if no episode has ended."""
-        return torch.zeros_like(self._sums)
+    def add(self, sums: Tensor, names: tuple[str, ...] | None) -> None:
+        """Add sums that another one's `take` returned, and its `info_names`."""
+        if self.info_names is None:
+            self.info_names, self._sums = names, self._sums.new_zeros(len(sums))
+        self._sums += sums.to(self._sums.device)
 
     def means(self, sums: list[float]) -> dict[str, float]:
         """Return what `pop` returns, from sums of `take`."""
         count, *totals = sums
         if count == 0:
             return {"count": 0.0}
-        names = (*_OWN_NAMES[1:], *(self._info_names or ()))
+        names = (*_OWN_NAMES[1:], *(self.info_names or ()))
         return {"count": count, **{name: total / count for name, total in zip(names, totals, strict=True)}}
 
     def restart(self) -> None:
@@ -84,7 +86,7 @@ class EpisodeStatistics:
     def state_dict(self) -> dict[str, Any]:
         """Return copies of all sums."""
         return {
-            "info_names": None if self._info_names is None else list(self._info_names),
+            "info_names": None if self.info_names is None else list(self.info_names),
             "sums": self._sums.clone(),
             "running_return": self._running_return.clone(),
             "running_length": self._running_length.clone(),
@@ -96,7 +98,7 @@ class EpisodeStatistics:
             saved, mine = len(state["running_return"]), len(self._running_return)
             raise ValueError(f"the saved statistics are of {saved} environments, these of {mine}: use its num_envs")
         names = state["info_names"]
-        self._info_names = None if names is None else tuple(names)
+        self.info_names = None if names is None else tuple(names)
         if len(self._sums) != len(state["sums"]):
             self._sums = torch.zeros_like(state["sums"], device=self._sums.device)
         self._sums.copy_(state["sums"])
@@ -105,7 +107,7 @@ class EpisodeStatistics:
 
     def _check_info(self, info: Mapping[str, Tensor]) -> tuple[str, ...]:
         """Return the info keys in the order of the sums; the first rollout defines them."""
-        if self._info_names is None:
+        if self.info_names is None:
             clash = set(info) & set(_OWN_NAMES)
             if clash:
                 raise ValueError(f"info key {min(clash)!r} is one of the statistics' own names: rename it in the env")
@@ -113,44 +115,11 @@ class EpisodeStatistics:
             if wide:
                 one = list(info[wide[0]].shape[2:])
                 raise ValueError(f"info {wide[0]!r} must be one number per environment, not a tensor {one} for each")
-            self._info_names = tuple(info)
+            self.info_names = tuple(info)
             self._sums = torch.cat([self._sums, self._sums.new_zeros(len(info))])
-        elif set(info) != set(self._info_names):
-            raise ValueError(f"info has the keys {sorted(info)}, before {sorted(self._info_names)}: use the same ones")
-        return self._info_names
-
-
-class DeliveredEpisodes:
-    """`EpisodeStatistics` of the batches that a pipeline delivered; batches in flight do not count yet."""
-
-    def __init__(self, base: EpisodeStatistics) -> None:
-        self._base = base
-        self._sums: Tensor | None = None
-
-    def add(self, sums: Tensor) -> None:
-        """Add the sums of one more batch."""
-        self._sums = sums if self._sums is None else self._sums + sums
-
-    def pop(self) -> dict[str, float]:
-        """Return what `EpisodeStatistics.pop` returns."""
-        return self.means(self.take().tolist())
-
-    def take(self) -> Tensor:
-        """Return the sums since the last time, on the device."""
-        sums, self._sums = self._sums, None
-        return self._base.empty_sums() if sums is None else sums
-
-    def means(self, sums: list[float]) -> dict[str, float]:
-        """Return what `pop` returns, from sums of `take`."""
-        return self._base.means(sums)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return a copy of the sums."""
-        return {} if self._sums is None else {"sums": self._sums.clone()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from `state`."""
-        self._sums = state["sums"].clone() if "sums" in state else None
+        elif set(info) != set(self.info_names):
+            raise ValueError(f"info has the keys {sorted(info)}, before {sorted(self.info_names)}: use the same ones")
+        return self.info_names
 
 
 def split_trajectories(batch: TensorDict) -> TensorDict:

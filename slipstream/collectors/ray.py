@@ -21,8 +21,8 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.collectors.compressed import SMALL_FRAME, CompressedFrames
-from slipstream.collectors.episodes import DeliveredEpisodes, EpisodeStatistics
-from slipstream.collectors.producer import tensors_of
+from slipstream.collectors.episodes import EpisodeStatistics
+from slipstream.collectors.pipelined import tensors_of
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.cluster import connect, import_ray, last_line, versions
 from slipstream.config.validation import check_range
@@ -51,7 +51,7 @@ class Block:
 
     data: bytes  # of `pack_rows`
     stamps: dict[str, float]  # of the policy that acted
-    episodes: dict[str, Any]  # statistics of the episodes that ended
+    episodes: tuple[Tensor, tuple[str, ...] | None]  # sums of those that ended, and names
     raw_bytes: int  # of the data, uncompressed
     seconds: float  # to collect and compress
 
@@ -92,8 +92,7 @@ class RayActor:
         rows = self._collector.collect_rollout().rows
         stamps = self._policy.stamps() if callable(getattr(self._policy, "stamps", None)) else {}
         numbers = {name: float(x) for name, x in stamps.items()}
-        episodes = self._collector.episodes.state_dict()
-        self._collector.episodes.take()
+        episodes = self._collector.episodes.take(), self._collector.episodes.info_names
         raw_bytes = sum(x.nbytes for x in rows.values())
         return Block(pack_rows(rows, self._level), numbers, episodes, raw_bytes, time.perf_counter() - start)
 
@@ -218,8 +217,7 @@ class RayDataCollector:
         self._num_envs, self._seed = num_envs, seed
         self._settings = make, frames_per_batch // count, compression_level
         self._device = next(policy.parameters()).device
-        self._statistics = EpisodeStatistics(num_envs, self._device)
-        self.episodes = DeliveredEpisodes(self._statistics)
+        self.episodes = EpisodeStatistics(num_envs, self._device)
         self._memory: Frame = {}  # of the batch, each [T or T + 1, count * N, ...]
         self._slots: list[Slot] = []
         self._requests: dict[Any, Request] = {}  # by the reference of the block
@@ -464,8 +462,7 @@ class RayDataCollector:
                 shape = len(x), self.count * n, *x.shape[2:]
                 self._memory[key] = torch.zeros(shape, dtype=x.dtype, device=self._device)
             self._memory[key][:, place * n : (place + 1) * n].copy_(x)
-        self._statistics.load_state_dict(block.episodes)
-        self.episodes.add(self._statistics.take())
+        self.episodes.add(*block.episodes)
         self._placed += 1
 
     def _raise_if_closed(self) -> None:

@@ -368,62 +368,6 @@ class SyncDataCollector:
             raise RuntimeError("this collector was shut down: build a new SyncDataCollector")
 
 
-class CollectorAround:
-    """A collector around another one, `base`; it passes on what it does not do itself."""
-
-    base: Any
-
-    def _ours(self, action: str = "captured") -> SyncDataCollector:
-        """Return the base; raise TypeError if it is not ours."""
-        if not isinstance(self.base, SyncDataCollector):
-            kind, base = type(self).__name__, type(self.base).__name__
-            raise TypeError(f"a {kind} around {base} cannot be {action}: use a SyncDataCollector")
-        return self.base
-
-    @property
-    def frames_per_batch(self) -> int:
-        """The base's."""
-        return self._ours("asked for its frames_per_batch").frames_per_batch
-
-    @property
-    def fps(self) -> float:
-        """Frames per second of the base's last rollout; 0 if it has none."""
-        return getattr(self.base, "fps", 0.0)
-
-    _fps = fps  # NavRL's train.py reads this name
-
-    def metrics(self) -> dict[str, float]:
-        """Return figures to log, by name: none."""
-        return {}
-
-    def act_with(self, policy: Any) -> None:
-        """Let the base act with another form of `acting`; a copy takes over its weights by itself."""
-        self._ours().act_with(policy)
-
-    def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """Wrap the device work of the base's rollouts."""
-        self._ours().capture_with(capture)
-
-    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
-        """Wrap the device work of the base's steps."""
-        self._ours().compile_with(compile)
-
-    def update_policy_weights_(self) -> None:
-        """Do nothing: asking for a batch is enough. For loops written for TorchRL."""
-
-    def shutdown(self) -> None:
-        """Shut down the base, if it can be."""
-        shutdown = getattr(self.base, "shutdown", None)
-        if callable(shutdown):
-            shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.shutdown()
-
-
 class _RolloutTimer:
     """Measure how long a `with` block took on the device; the result is read back only on demand."""
 

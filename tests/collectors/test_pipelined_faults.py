@@ -18,7 +18,6 @@ from helpers import warm_python
 from torch import nn
 
 from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
-from slipstream.collectors.producer import EndOfItems, Lane
 from slipstream.envs.base import BadActionError
 
 NAME = "slipstream collector thread"
@@ -269,74 +268,3 @@ def test_a_save_does_not_wait_for_the_batch_in_flight(counter_env):
         assert len(states) == 1
         twin.load_state_dict(states[0])
         assert (twin.rollout() == collector.rollout()).all()
-
-
-# -- the thread lane alone
-# -------------------------------------------------------------------------------------------------------
-
-
-def test_a_lane_produces_what_is_allowed_and_fits():
-    made = []
-    lane = Lane(lambda number: made.append(number) or number, depth=2)
-    lane.allow(1)
-    lane.settle()
-    assert made == [1]
-    lane.allow(5)
-    lane.settle()
-    assert made == [1, 2] and lane.ready == 2
-    assert [lane.take().item for _ in range(5)] == [1, 2, 3, 4, 5]
-    lane.stop()
-    lane.join(30)
-
-
-def test_a_lane_s_end_stays_the_end():
-    def produce(number):
-        raise EndOfItems
-
-    lane = Lane(produce, depth=2)
-    lane.allow(9)
-    assert lane.take().is_end and lane.take().is_end
-    lane.stop()
-    lane.join(30)
-
-
-def test_nothing_is_produced_behind_an_error_until_it_was_taken():
-    made = []
-
-    def produce(number):
-        made.append(number)
-        if made == [1, 2]:
-            raise ZeroDivisionError
-        return number
-
-    lane = Lane(produce, depth=4)
-    lane.allow(4)
-    lane.settle()
-    assert made == [1, 2] and lane.take().item == 1
-    assert isinstance(lane.take().error, ZeroDivisionError)
-    assert [lane.take().item for _ in range(3)] == [2, 3, 4] and made == [1, 2, 2, 3, 4]
-    lane.stop()
-    lane.join(30)
-
-
-def test_whoever_waits_for_a_lane_that_is_stopped_hears_of_it():
-    go_on = threading.Event()
-    lane = Lane(lambda number: number if number == 1 else go_on.wait(30), depth=3)
-    lane.allow(3)
-    lane.take()
-    threading.Timer(0.05, lambda: (lane.stop(), go_on.set())).start()
-    assert lane.take().item is True  # it was being produced
-    with pytest.raises(RuntimeError, match="stopped"):
-        lane.take()
-    lane.join(30)
-
-
-def test_a_lane_that_is_restarted_forgets_its_items():
-    lane = Lane(lambda number: number * 10, depth=3)
-    lane.allow(3)
-    lane.settle()
-    lane.restart(7)
-    lane.allow(7)
-    assert lane.take().item == 70
-    lane.stop()
-    lane.join(30)

@@ -50,14 +50,14 @@ def fake_streams(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", FakeStream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: learner)
     monkeypatch.setattr(torch.cuda, "stream", lambda s: contextlib.nullcontext())
-    monkeypatch.setattr(pipelined, "choose_lane", lambda lane, sync, staleness: "stream")
+    monkeypatch.setattr(pipelined, "queues_on_stream", lambda base: True)
     return FakeStream.log
 
 
 def test_rollouts_are_queued_between_publish_and_update(counter_env, fake_streams):
     policy = Counted()
     base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
-    with PipelinedDataCollector(base, fixed_memory=True) as collector:
+    with PipelinedDataCollector(base) as collector:
         places, seen = set(), []
         for _ in range(5):
             batch = collector.rollout()
@@ -91,7 +91,7 @@ def test_a_resumed_stream_goes_on_the_same(counter_env, fake_streams):
     def build():
         policy = Counted()
         base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
-        return policy, PipelinedDataCollector(base, fixed_memory=True)
+        return policy, PipelinedDataCollector(base)
 
     def batches(policy, collector, count):
         found = []
@@ -137,7 +137,7 @@ def test_batches_on_a_gpu_are_of_their_version(counter_env, on_policy):
     policy = Counted().cuda()
     base = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 16, return_same_td=True, ring_size=1)
     wrong = torch.zeros((), device="cuda")
-    with PipelinedDataCollector(base, on_policy=on_policy, fixed_memory=True) as collector:
+    with PipelinedDataCollector(base, on_policy=on_policy) as collector:
         seen = []
         for _ in range(12):
             batch = collector.rollout(check=False)

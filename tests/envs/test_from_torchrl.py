@@ -192,9 +192,9 @@ def test_a_policy_that_writes_no_action_is_named():
         collector.rollout()
 
 
-def test_pipelined_collector_takes_env_and_policy():
+def test_a_pipeline_over_a_torchrl_env_has_versions():
     policy = walker_policy()
-    with PipelinedDataCollector(Walker(2), policy, frames_per_batch=8) as collector:
+    with PipelinedDataCollector(SyncDataCollector(Walker(2), policy, 8)) as collector:
         first, second = collector.rollout(), collector.rollout()
     assert first["agents", "observation", "state"][0, :, 1].tolist() == [0, 1, 2, 3]
     assert second["agents", "observation", "state"][0, :, 1].tolist() == [4, 0, 1, 2]

@@ -38,6 +38,8 @@ def state(folder):
 
 
 def differences(a, b, at=""):
+    if isinstance(a, list):
+        a, b = dict(enumerate(a)), dict(enumerate(b))
     if isinstance(a, dict):
         return [
             d
