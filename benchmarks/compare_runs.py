@@ -194,7 +194,7 @@ def replay(role: str) -> Parts:
     policy = build_policy(env.observation_spec, env.action_spec)
     batches = [batch.clone() for batch in SyncDataCollector(env, policy, 8 * 16, 8 * 16 * 6)]
     parts: Parts = {}
-    for sampler in ("uniform", "without_replacement", "prioritized"):
+    for sampler in ("uniform", "prioritized"):
         chosen: Any = PrioritizedSampler(alpha=0.6, beta=0.4) if sampler == "prioritized" else sampler
         buffer = ReplayBuffer(500, sampler=chosen, seed=3, group=4)
         parts[sampler] = part = empty()

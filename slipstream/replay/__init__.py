@@ -2,13 +2,7 @@
 
 from slipstream.replay.buffer import ReplayBuffer
 from slipstream.replay.dict_buffer import DictReplayBuffer, PrefixSum, decompress_single_gridmap, sample_batch
-from slipstream.replay.samplers import (
-    HindsightSampler,
-    PrioritizedSampler,
-    Sampler,
-    UniformSampler,
-    WithoutReplacementSampler,
-)
+from slipstream.replay.samplers import HindsightSampler, PrioritizedSampler, Sampler, UniformSampler
 from slipstream.storage.errors import DamagedFileError
 
 __all__ = [
@@ -20,7 +14,6 @@ __all__ = [
     "ReplayBuffer",
     "Sampler",
     "UniformSampler",
-    "WithoutReplacementSampler",
     "decompress_single_gridmap",
     "sample_batch",
 ]

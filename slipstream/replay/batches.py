@@ -1,69 +1,19 @@
-"""The memory of batches, which is used again as soon as nobody holds a tensor of it; and batches sampled ahead of
-time."""
+"""Batches as TensorDicts, and batches that a thread samples ahead of time."""
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import Any, Self
 
-import numpy as np
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.schema import Key
-
-_MAX_KEPT = 16  # of one size
-_alone = [np.empty(0)]
-_UNUSED = sys.getrefcount(_alone[0])  # references to an object that only a list holds
-
-
-class BatchPool:
-    """The memory of batches. A batch belongs to its holder while any tensor of it lives; then its memory is used again.
-
-    A tensor made by torch.from_numpy holds its array, and an array holds the memory it shows. So the reference count of
-    the memory shows whether anything made of it is alive. Pinned memory comes from torch, which reuses it in the same
-    way, once the copies to the GPU have read it.
-    """
-
-    def __init__(self, pinned: bool) -> None:
-        self._pinned = pinned
-        self._kept: dict[int, list[np.ndarray]] = {}  # by size
-        self._lock = threading.Lock()
-
-    def take(self, nbytes: int) -> np.ndarray:
-        """Return uint8 of at least `nbytes` that nobody else holds."""
-        if self._pinned:
-            return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True).numpy()
-        size = 1 << (nbytes - 1).bit_length()  # few sizes; the system gives only the pages that are written
-        with self._lock:
-            kept = self._kept.setdefault(size, [])
-            for i in range(len(kept)):
-                if sys.getrefcount(kept[i]) == _UNUSED:
-                    return kept[i]
-            memory = np.empty(size, np.uint8)
-            if len(kept) < _MAX_KEPT:
-                kept.append(memory)
-            return memory
-
-
-def copy_to_gpu(tensors: Mapping[Key, Tensor], memory: np.ndarray, device: torch.device) -> dict[Key, Tensor]:
-    """Copy a batch to a GPU: the tensors that show pinned `memory` with one copy of it, the others one by one."""
-    source: Any = memory.base  # torch's own tensor: so it knows that the copy reads this memory
-    copied, moved = source.to(device, non_blocking=True), {}
-    for key, tensor in tensors.items():
-        at = tensor.data_ptr() - source.data_ptr()
-        if 0 <= at < source.nbytes:
-            moved[key] = copied[at : at + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
-        else:
-            moved[key] = tensor.to(device, non_blocking=True)
-    return moved
-
 
 # The checks of TensorDict's constructor take longer than sampling 256 small steps, and the shapes here are known.
 _new_tensordict: Any = getattr(TensorDict, "_new_unsafe", TensorDict)

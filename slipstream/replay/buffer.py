@@ -24,8 +24,7 @@ class ReplayBuffer:
     """Holds the newest steps, `capacity` of them or `capacity_bytes` of memory; the oldest episodes leave first.
 
     `extend(batch)` takes a collector's [N, T] batches, `add(episode)` complete episodes; `sample` returns batches on
-    `device`. The memory of a batch is yours while you hold any tensor of it, and is used again afterwards. Any number
-    of threads may add and sample at once.
+    `device`, in memory of their own. Any number of threads may add and sample at once.
 
     Args:
         capacity: steps; give this or `capacity_bytes`.
@@ -35,7 +34,7 @@ class ReplayBuffer:
         group: frames that are compressed together, for all keys or by key.
         storage: "cpu": compressed blocks in memory; "cuda": a raw ring on the GPU, for environments that run there;
             "ring": a raw ring on `device`.
-        sampler: "uniform", "without_replacement", "prioritized", or a `Sampler`.
+        sampler: "uniform", "prioritized", or a `Sampler`.
         seed: of the sampler.
         keys: top-level names to keep; None keeps what a learner needs (of an episode, everything).
         ragged: {key: largest size per step, None for an axis that does not vary} for arrays of varying size.
@@ -78,8 +77,7 @@ class ReplayBuffer:
                 )
             self.device = torch.device(device)
             schema = Schema(ragged={as_key(k): tuple(v) for k, v in (ragged or {}).items()})
-            backlog = None if capacity_bytes is None else capacity_bytes // 8
-            settings = ColumnSettings(codec, group, capacity, spills=memory_budget is not None, backlog_bytes=backlog)
+            settings = ColumnSettings(codec, group, capacity, spills=memory_budget is not None)
             self._storage = HostStorage(
                 schema, self.sampler, settings, self.device, capacity_bytes, kept, spill_dir, memory_budget
             )
@@ -196,13 +194,11 @@ class ReplayBuffer:
         self._check_open()
         self._storage.save(Path(folder))
 
-    def load(self, folder: str | Path, recover: bool = False, max_bytes: int | None = None) -> Self:
+    def load(self, folder: str | Path, max_bytes: int | None = None) -> Self:
         """Replace the contents by what `save` (or spilling) wrote.
 
         Args:
             folder: of the save.
-            recover: look for complete files instead of trusting the list of the last save, after a crash or on a bad
-                disk.
             max_bytes: memory that loading may take; by default nine tenths of what is available.
 
         Raises:
@@ -210,7 +206,7 @@ class ReplayBuffer:
             TooLargeError: if it would take more than `max_bytes`. The contents are unchanged then.
         """
         self._check_open()
-        self._storage.load(Path(folder), recover, max_bytes)
+        self._storage.load(Path(folder), max_bytes)
         return self
 
     def state_dict(self) -> dict[str, Any]:

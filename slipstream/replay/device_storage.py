@@ -590,7 +590,7 @@ class DeviceStorage:
             writer = ContainerWriter(file, KIND)
             writer.finish(store_state(writer, state))
 
-    def load(self, folder: Path, recover: bool, max_bytes: int | None = None) -> None:
+    def load(self, folder: Path, max_bytes: int | None = None) -> None:
         """Load what `save` wrote."""
         path = folder / RING_FILE
         with Container.open(path, KIND, reader=Reader(path, max_bytes=max_bytes)) as container:

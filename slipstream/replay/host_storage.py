@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.replay.batches import BatchPool, copy_to_gpu, make_batch
+from slipstream.replay.batches import make_batch
 from slipstream.replay.index import StepIndex
 from slipstream.replay.memory import ColumnSettings, Memory
 from slipstream.replay.persistence import (
@@ -31,9 +30,8 @@ from slipstream.replay.persistence import (
     write_save,
 )
 from slipstream.replay.rows import Rows, StreamBatch, read_episode
-from slipstream.replay.samplers import Sampler
+from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
-from slipstream.storage.block_table import Readers
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.container import Container
 from slipstream.storage.reader import Reader
@@ -46,9 +44,9 @@ _MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
 class HostStorage:
     """Compressed blocks in memory, for any sampler; any number of threads may add and sample.
 
-    Whoever adds or removes rows holds `writing`. `lock` guards the index, the sampler and the pending observations, for
-    microseconds. A draw finds its rows with the lock held and reads them without it, as one of `readers`; whoever
-    removes rows takes them out of the index first and then waits for the readers.
+    Whoever adds or removes rows holds `writing`. `lock` guards the index, the sampler, the pending observations and the
+    plain rows, for microseconds. A draw finds and reads these with the lock held, and decodes blocks without it: those
+    it has found stay as long as it holds their view.
 
     Args:
         schema: the keys, fixed by the first data.
@@ -77,9 +75,7 @@ class HostStorage:
         self.memory = Memory(schema, settings)
         self.writing = threading.RLock()
         self.lock = threading.Lock()
-        self.readers = Readers(self.lock)
         self._keys = keys
-        self._pool = BatchPool(pinned=device.type == "cuda")
         self._closed = False
         self._folders: dict[Path, Folder] = {}
         self._spill_dir = None if spill_dir is None else Path(spill_dir).absolute()
@@ -93,9 +89,8 @@ class HostStorage:
     def extend(self, batch: Any, stream: int | str) -> None:
         """See `ReplayBuffer.extend`."""
         with self.writing:
-            memory = self.memory
-            with self._keeping_schema():
-                read = StreamBatch(batch, memory.schema, self._keys)
+            memory, schema = self.memory, dataclasses.replace(self.memory.schema)  # refused data do not fix the keys
+            read = StreamBatch(batch, schema, self._keys)
             state = memory.stream(stream, len(read.valid))
             if self.capacity is not None and read.steps > self.capacity:
                 raise ValueError(
@@ -103,7 +98,7 @@ class HostStorage:
                 )
             self._make_room(read.steps)
             rows = read.rows(state, memory.pending, memory.index.head)
-            first = self._append(rows, memory.replace_pending(state, read.last))
+            first = self._append(rows, memory.pending_after(state, read.last), schema)
             read.advance(state, rows.pieces, first)
             memory.streams[stream] = state
             self._fit_bytes()
@@ -118,29 +113,18 @@ class HostStorage:
     def add(self, episode: Mapping[Any, Any]) -> None:
         """See `ReplayBuffer.add`."""
         with self.writing:
-            memory = self.memory
-            with self._keeping_schema():
-                rows = read_episode(episode, memory.schema, self._keys, self.capacity, memory.index.tail)
+            memory, schema = self.memory, dataclasses.replace(self.memory.schema)
+            rows = read_episode(episode, schema, self._keys, self.capacity, memory.index.tail)
             self._make_room(rows.steps)
-            self._append(rows, memory.pending)
+            self._append(rows, memory.pending, schema)
             self._fit_bytes()
         self._spill_if_needed()
 
-    @contextmanager
-    def _keeping_schema(self) -> Iterator[None]:
-        """Let data that is refused not fix the keys."""
-        schema = self.memory.schema
-        specs = schema.specs
-        try:
-            yield
-        except BaseException:
-            schema.specs = specs
-            raise
-
-    def _append(self, rows: Rows, pending: dict[Key, np.ndarray]) -> int:
+    def _append(self, rows: Rows, pending: dict[Key, np.ndarray], schema: Schema) -> int:
         """Make new rows and pending observations part of the buffer, all at once; return the number of the first
         piece."""
         memory, index = self.memory, self.memory.index
+        memory.schema = schema
         memory.append(rows)
         with self.lock:
             first_step = index.tail_step
@@ -161,99 +145,94 @@ class HostStorage:
             self._evict(self.memory.index.head_keeping(steps))
 
     def _evict(self, piece: int) -> None:
-        """Remove everything before `piece`, once the draws that may read it have ended. Hold `writing`."""
-        memory = self.memory
+        """Remove everything before `piece`. Hold `writing`."""
+        index = self.memory.index
         with self.lock:
-            before = memory.index.head_step
-            memory.index.evict(piece)
-            self.sampler.evicted(before, memory.index.head_step)
-            row = memory.index.head_row
-            self.readers.wait()
-        for column in memory.all_columns():
-            column.evict(row)
+            before = index.head_step
+            index.evict(piece)
+            self.sampler.evicted(before, index.head_step)
+        for column in self.memory.all_columns():
+            column.evict(index.head_row)
 
     def _fit_bytes(self) -> None:
-        """Evict until the rows need at most `capacity_bytes`; the newest unit stays."""
-        if self.capacity_bytes is None:
+        """Evict until the rows need at most `capacity_bytes`; the newest unit stays.
+
+        Data that arrive faster than the background seals wait for it: raw blocks must not evict others. The less room
+        there is, the fewer may wait.
+        """
+        limit, index = self.capacity_bytes, self.memory.index
+        if limit is None:
             return
-        self._seal_waiting(self.capacity_bytes)
-        index = self.memory.index
+        blocks = [column for column in self.memory.columns.values() if isinstance(column, BlockColumn)]
+        most = max(min(limit // 16, _MOST_WAITING), (limit - self.nbytes) // 2)
+        while sum(column.waiting_bytes for column in blocks) > most:
+            max(blocks, key=lambda column: column.waiting_bytes).seal_next()
         while (
-            sum(column.settled_bytes for column in self.memory.all_columns()) + self._other_bytes > self.capacity_bytes
+            sum(column.settled_bytes for column in self.memory.all_columns()) + self._other_bytes > limit
             and (piece := index.next_unit(index.head + 1)) < index.tail
         ):
             self._evict(piece)
-
-    def _seal_waiting(self, capacity_bytes: int) -> None:
-        """Seal blocks until few wait, for data that arrive faster than the background seals: raw blocks must not evict
-        others. The less room there is, the fewer may wait."""
-        columns = [column for column in self.memory.columns.values() if isinstance(column, BlockColumn)]
-        while sum(column.waiting_bytes for column in columns) > max(
-            min(capacity_bytes // 16, _MOST_WAITING), (capacity_bytes - self.nbytes) // 2
-        ):
-            if not max(columns, key=lambda column: column.waiting_bytes).seal_next():
-                return
 
     # sampling
 
     def sample(self, number: int, n_step: int, gamma: float, steps: np.ndarray | None = None) -> TensorDict:
         """See `ReplayBuffer.sample` and, with `steps`, `ReplayBuffer.get`."""
-        with self.readers.reading():
-            with self.lock:
-                memory, weights = self._open_memory(), None
-                index = memory.index
-                if steps is None:
-                    steps, weights = self.sampler.draw(number, *self._held(index))
-                elif len(steps) and (steps.min() < index.head_step or steps.max() >= index.tail_step):
-                    held = f"[{index.head_step}, {index.tail_step})"
-                    raise IndexError(f"steps outside {held}, which are in the buffer, were asked for")
-                pending, goals = memory.pending, self.sampler.goals(index, steps)
-                if goals is not None and n_step > 1:
+        with self.lock:
+            memory, weights = self._open_memory(), None
+            index = memory.index
+            outcomes: dict[Key, Tensor] = {}
+            if steps is None:
+                steps, weights = self.sampler.draw(number, *self._held(index))
+            elif len(steps) and (steps.min() < index.head_step or steps.max() >= index.tail_step):
+                held = f"[{index.head_step}, {index.tail_step})"
+                raise IndexError(f"steps outside {held}, which are in the buffer, were asked for")
+            hindsight = self.sampler if isinstance(self.sampler, HindsightSampler) else None
+            if hindsight is not None:
+                if n_step > 1:
                     raise ValueError("hindsight changes single rewards: sample with n_step=1")
-                found = index.transitions(steps, n_step, gamma, memory.ends.ring)
-                rows, both, discount, waiting, envs = found
-            place, arrays = memory.allocate(self._pool, (number,))
-            memory.gather(arrays, both, waiting, envs, pending)
-            total = memory.sum_rewards(arrays, rows, gamma) if n_step > 1 else None
-            if goals is not None:
-                rows_of = partial(memory.observations, pending=pending)
-                self.sampler.relabel(arrays, memory.schema.specs, goals, rows_of)
-        if goals is not None and ("terminated",) in arrays:  # may have been relabeled
-            ended = arrays["terminated",].reshape(number) != 0
-            discount = np.where(ended, 0.0, gamma).astype(np.float32)
-        tensors = memory.tensors(arrays)
-        if total is not None:
-            tensors["reward",] = torch.from_numpy(total)
+                hindsight.check(memory.schema.specs)
+                chosen, goal_rows = hindsight.goals(index, steps)
+                goals = memory.read(hindsight.achieved, goal_rows)
+            rows, both, discount, waiting, envs = index.transitions(steps, n_step, gamma, memory.ends.ring)
+            whole, arrays = memory.empty_batch((number,), self.device)
+            decode = memory.gather(arrays, both, waiting, envs)
+            if n_step > 1:
+                outcomes = memory.outcomes(rows, gamma)
+        decode()
+        if hindsight is not None:
+            hindsight.relabel(arrays, memory.schema.specs, chosen, goals)
+            if ("terminated",) in arrays:  # may have been relabeled
+                ended = arrays["terminated",].reshape(number) != 0
+                discount = np.where(ended, 0.0, gamma).astype(np.float32)
+        tensors = {**memory.tensors(whole, self.device), **outcomes}
         tensors["index",], tensors["discount",] = torch.from_numpy(steps), torch.from_numpy(discount)
-        if weights is not None:
-            tensors["weight",] = torch.from_numpy(weights)
-        return self._make_batch(tensors, (number,), place)
+        return self._make_batch(tensors, (number,), weights)
 
     def sample_slices(self, number: int, length: int, burn_in: int) -> TensorDict:
         """See `ReplayBuffer.sample_slices`."""
-        with self.readers.reading():
-            with self.lock:
-                memory = self._open_memory()
-                index, ends, pending = memory.index, memory.ends.ring, memory.pending
-                steps, weights = self.sampler.draw(number, *self._held(index))
-                starts, before = index.walk_back(steps, burn_in, ends)
-                found = index.windows(starts, before + length, burn_in - before, burn_in + length, ends)
-            return self._padded(memory, found, pending, weights)
+        with self.lock:
+            memory = self._open_memory()
+            index, ends = memory.index, memory.ends.ring
+            steps, weights = self.sampler.draw(number, *self._held(index))
+            starts, before = index.walk_back(steps, burn_in, ends)
+            windows = index.windows(starts, before + length, burn_in - before, burn_in + length, ends)
+            finish = self._padded(memory, windows, weights)
+        return finish()
 
     def sample_episodes(self, number: int) -> TensorDict:
         """See `ReplayBuffer.sample_episodes`."""
-        with self.readers.reading():
-            with self.lock:
-                memory = self._open_memory()
-                index, pending = memory.index, memory.pending
-                self._held(index)
-                complete = index.complete_episodes(memory.ends.ring)
-                if not len(complete):
-                    raise ValueError("there is no complete episode in the buffer yet")
-                steps = complete[self.sampler.rng.integers(0, len(complete), number)]
-                lengths = index.steps_left(steps)
-                found = index.windows(steps, lengths, np.zeros(number, np.int64), int(lengths.max()), None)
-            return self._padded(memory, found, pending, None)
+        with self.lock:
+            memory = self._open_memory()
+            index = memory.index
+            self._held(index)
+            complete = index.complete_episodes(memory.ends.ring)
+            if not len(complete):
+                raise ValueError("there is no complete episode in the buffer yet")
+            steps = complete[self.sampler.rng.integers(0, len(complete), number)]
+            lengths = index.steps_left(steps)
+            windows = index.windows(steps, lengths, np.zeros(number, np.int64), int(lengths.max()), None)
+            finish = self._padded(memory, windows, None)
+        return finish()
 
     def update_priority(self, steps: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
         """See `ReplayBuffer.update_priority`."""
@@ -277,29 +256,36 @@ class HostStorage:
             raise ValueError("the replay buffer is empty: add to it before sampling")
         return index.head_step, index.tail_step
 
-    def _padded(self, memory: Memory, found: tuple[np.ndarray, ...], pending: Any, weights: Any) -> TensorDict:
-        """Return the batch [B, T] of the steps that `StepIndex.windows` found, with zeros where there is none."""
-        numbers, rows, following = found
+    def _padded(self, memory: Memory, windows: tuple[np.ndarray, ...], weights: Any) -> Callable[[], TensorDict]:
+        """Read the plain rows of the steps that `StepIndex.windows` found; return the function that makes the batch
+        [B, T], with zeros where there is no step."""
+        numbers, rows, following = windows
         mask = rows >= 0
         anywhere = rows[mask][0]  # read where there is no step, and zeroed afterwards
         rows, following = np.where(mask, rows, anywhere).ravel(), np.where(mask, following, anywhere).ravel()
         waiting = np.flatnonzero(following < 0)
         envs = -1 - following[waiting]
         following[waiting] = rows[waiting]
-        place, arrays = memory.allocate(self._pool, mask.shape)
-        memory.gather(arrays, np.concatenate([rows, following]), waiting, envs, pending)
-        for key, array in arrays.items():
-            array[~mask if memory.schema.specs[key].next_key is None else (slice(None), ~mask)] = 0
-        tensors = memory.tensors(arrays)
-        tensors["index",], tensors["mask",] = torch.from_numpy(numbers), torch.from_numpy(mask)
-        if weights is not None:
-            tensors["weight",] = torch.from_numpy(np.broadcast_to(weights[:, None], mask.shape).copy())
-        return self._make_batch(tensors, mask.shape, place)
+        whole, arrays = memory.empty_batch(mask.shape, self.device)
+        decode = memory.gather(arrays, np.concatenate([rows, following]), waiting, envs)
 
-    def _make_batch(self, tensors: dict[Key, Tensor], batch_size: tuple[int, ...], place: np.ndarray) -> TensorDict:
-        if self.device.type == "cuda":
-            tensors = copy_to_gpu(tensors, place, self.device)
-        return make_batch(tensors, batch_size, self.device)
+        def finish() -> TensorDict:
+            decode()
+            for key, array in arrays.items():
+                array[~mask if memory.schema.specs[key].next_key is None else (slice(None), ~mask)] = 0
+            tensors = memory.tensors(whole, self.device)
+            tensors["index",], tensors["mask",] = torch.from_numpy(numbers), torch.from_numpy(mask)
+            each = None if weights is None else np.broadcast_to(weights[:, None], mask.shape).copy()
+            return self._make_batch(tensors, mask.shape, each)
+
+        return finish
+
+    def _make_batch(self, tensors: dict[Key, Tensor], shape: tuple[int, ...], weights: np.ndarray | None) -> TensorDict:
+        if weights is not None:
+            tensors["weight",] = torch.from_numpy(weights)
+        if self.device.type != "cpu":
+            tensors = {key: tensor.to(self.device, non_blocking=True) for key, tensor in tensors.items()}
+        return make_batch(tensors, shape, self.device)
 
     # saving and loading
 
@@ -311,21 +297,21 @@ class HostStorage:
 
     def _save(self, path: Path) -> tuple[Path | None, list[FullBlock]]:
         """Write a save; return the new file of rows, if there is one, and its full blocks. Hold `writing`."""
-        known = self._folders.get(path, Folder())
-        self._folders[path], rows, full = write_save(path, known, self.memory, self.sampler, self.lock)
+        before = self._folders.get(path, Folder())
+        self._folders[path], rows, full = write_save(path, before, self.memory, self.sampler, self.lock)
         return rows, full
 
-    def load(self, folder: Path, recover: bool, max_bytes: int | None = None) -> None:
+    def load(self, folder: Path, max_bytes: int | None = None) -> None:
         """See `ReplayBuffer.load`. If it cannot be read, nothing changes."""
         path = folder.absolute()
-        known, reader = Folder(), Reader(path, max_bytes=max_bytes)
+        reader = Reader(path, max_bytes=max_bytes)
         with self.writing:
-            files, listed, state = open_save(path, recover, reader)
+            files, listed, state = open_save(path, reader)
             reader.name = str(path)
             self._replace(files, state, reader)
-            if listed is not None and not recover:  # otherwise the next save writes everything again
-                known = Folder(listed["identity"], listed["number"], self.memory.index.tail, listed["files"])
-            self._folders = {path: known}
+            self._folders = {
+                path: Folder(listed["identity"], listed["number"], self.memory.index.tail, listed["files"])
+            }
             self._after_spill = self.nbytes
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -343,12 +329,9 @@ class HostStorage:
             self._folders.clear()
 
     def _replace(self, files: list[RowsFile], state: Any, reader: Reader) -> None:
-        """Use the contents of these files from now on; the old ones are freed once nobody reads them. Hold
-        `writing`."""
-        memory, sampler = (
-            Memory(Schema(ragged=self.memory.schema.ragged), self.memory.settings),
-            copy.deepcopy(self.sampler),
-        )
+        """Use the contents of these files from now on. Hold `writing`."""
+        memory = Memory(Schema(ragged=self.memory.schema.ragged), self.memory.settings)
+        sampler = copy.deepcopy(self.sampler)
         sampler.restart()
         with reader.parsing("the saved buffer"):
             restore(memory, files, reader)
@@ -361,7 +344,6 @@ class HostStorage:
         with self.lock:
             old, self.memory = self.memory, memory
             self.sampler.__dict__.update(sampler.__dict__)  # the object stays: it may be the user's
-            self.readers.wait()
         for column in old.all_columns():
             column.close()
         self._make_room(0)
@@ -389,7 +371,7 @@ class HostStorage:
     def _spill(self) -> None:
         assert self._spill_dir is not None
         columns = [c for c in self.memory.columns.values() if isinstance(c, BlockColumn)]
-        while any(c.stats()["backlog_rows"] for c in columns) and not self._is_over(2) and not self._closed:
+        while any(c.waiting_bytes for c in columns) and not self._is_over(2) and not self._closed:
             threading.Event().wait(0.01)  # blocks are being sealed: nobody waits for this
         with self.writing:
             path, full = self._save(self._spill_dir)
@@ -426,29 +408,24 @@ class HostStorage:
         """See `ReplayBuffer.stats`."""
         with self.writing:
             memory, index = self.memory, self.memory.index
-            with self.lock:
-                complete = len(index.complete_episodes(memory.ends.ring))
             return {
                 "steps": len(index),
                 "steps_ever": index.tail_step,
                 "rows": index.tail_row - index.head_row,
                 "pieces": index.tail - index.head,
-                "complete_episodes": complete,
                 "nbytes": self.nbytes,
                 "spilled_files": self._spilled_files,
                 "columns": {".".join(key): column.stats() for key, column in memory.columns.items()},
             }
 
     def close(self) -> None:
-        """End the background work and free the memory, once nobody reads or writes."""
+        """End the background work and free the memory, once nobody writes."""
         self._closed = True
         try:
             self._spiller.close()
             self._spiller.raise_errors()
         finally:
-            with self.writing:
-                with self.lock:
-                    self.readers.wait()
+            with self.writing, self.lock:
                 for column in self.memory.all_columns():
                     column.close()
 

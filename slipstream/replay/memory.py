@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from slipstream.replay.batches import BatchPool
 from slipstream.replay.index import StepIndex
-from slipstream.replay.rows import END_KEYS, Rows, StreamState
+from slipstream.replay.rows import END_KEYS, OUTCOMES, REWARD, Rows, StreamState
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.columns import RawColumn, take
-from slipstream.storage.schema import Key, KeySpec, Schema, as_key, as_tensor, mask_key, mask_of, sizes_key
+from slipstream.storage.schema import Key, KeySpec, Schema, as_bits, as_key, as_tensor, mask_key, mask_of, sizes_key
 
 _SMALL_ROW = 64  # bytes: below it the bookkeeping of a row costs more than compression could save
-_MAX_LAYOUTS = 100
 
 Arrays = dict[Key, np.ndarray]
 
@@ -30,15 +29,12 @@ class ColumnSettings:
     group: int | Mapping[Any, int] = 1
     capacity: int | None = None  # steps; None: the limit is in bytes
     spills: bool = False
-    backlog_bytes: int | None = None  # raw blocks of a column that may wait to be sealed
 
     def new(self, spec: KeySpec) -> BlockColumn | RawColumn:
         """Return a column for this key: blocks, or plain rows if compression is not wanted or cannot save anything."""
         codec = self.codec_of(spec.key)
-        if spec.row_bytes >= _SMALL_ROW and (codec != "raw" or self.spills):
-            return BlockColumn(
-                spec.shape, spec.dtype, codec, _choose(self.group, spec.key, 1), backlog_bytes=self.backlog_bytes
-            )
+        if spec.row_bytes >= _SMALL_ROW and spec.key not in OUTCOMES and (codec != "raw" or self.spills):
+            return BlockColumn(spec.shape, spec.dtype, codec, _choose(self.group, spec.key, 1))
         return self.plain(spec)
 
     def plain(self, spec: KeySpec) -> RawColumn:
@@ -69,14 +65,11 @@ class Memory:
     ends: RawColumn = field(default_factory=lambda: RawColumn((), np.uint8))  # end flags by row
     index: StepIndex = field(default_factory=StepIndex)
     streams: dict[Any, StreamState] = field(default_factory=dict)  # by name
-    pending: dict[Key, np.ndarray] = field(default_factory=dict)  # [environments, ...]; replaced, never written to
-    _layouts: dict[tuple[int, ...], tuple[int, list[Any]]] = field(default_factory=dict)
+    pending: dict[Key, np.ndarray] = field(default_factory=dict)  # [environments, ...]; never written to
 
     def all_columns(self) -> list[Any]:
         """Return the columns of the keys and of the end flags."""
         return [*self.columns.values(), self.ends]
-
-    # writing
 
     def append(self, rows: Rows) -> None:
         """Append rows to all columns; nobody sees them before the index counts them."""
@@ -93,107 +86,102 @@ class Memory:
 
     def stream(self, name: Any, number: int) -> StreamState:
         """Return a stream of `number` environments; a new one is kept once a batch of it is written."""
-        known = self.streams.get(name)
-        if known is None:
+        stream = self.streams.get(name)
+        if stream is None:
             return StreamState.begin(sum(len(s.done) for s in self.streams.values()), number)
-        if len(known.done) != number:
+        if len(stream.done) != number:
             raise ValueError(
-                f"stream {name!r} had {len(known.done)} environments and now has {number}: use another stream"
+                f"stream {name!r} had {len(stream.done)} environments and now has {number}: use another stream"
             )
-        return known
+        return stream
 
-    def replace_pending(self, stream: StreamState, last: Mapping[Key, np.ndarray]) -> dict[Key, np.ndarray]:
+    def pending_after(self, stream: StreamState, last: Mapping[Key, np.ndarray]) -> dict[Key, np.ndarray]:
         """Return the pending observations after a batch of `stream`, whose last observations are `last`."""
         pending = {}
         for key, rows in last.items():
             old = self.pending.get(key, rows[:0])
-            end = stream.first + len(rows)
-            pending[key] = np.concatenate([old[: stream.first], rows, old[end:]])
+            pending[key] = np.concatenate([old[: stream.first], rows, old[stream.first + len(rows) :]])
         return pending
 
-    # reading
+    # reading: with the buffer's lock held, but for what `gather` returns
 
-    def allocate(self, pool: BatchPool, shape: tuple[int, ...]) -> tuple[np.ndarray, Arrays]:
-        """Return (memory, arrays in it) for a batch of this shape: [2, ...] for an observation and the next one."""
-        found = self._layouts.get(shape)
-        if found is None:
-            nbytes, layout = 0, []
-            for key, spec in self.schema.specs.items():
-                full_shape = (*((2,) if spec.next_key else ()), *shape, *spec.shape)
-                layout.append((key, full_shape, spec.dtype, nbytes))
-                size = int(np.prod(full_shape, dtype=np.int64)) * spec.dtype.itemsize
-                nbytes += -(-size // 64) * 64
-            if len(self._layouts) >= _MAX_LAYOUTS:
-                self._layouts.clear()  # another thread may have looked there just now
-            found = self._layouts[shape] = (max(nbytes, 64), layout)
-        nbytes, layout = found
-        memory = pool.take(nbytes)
-        return memory, {key: np.ndarray(shape, dtype, memory, at) for key, shape, dtype, at in layout}
-
-    def gather(self, arrays: Arrays, both: np.ndarray, waiting: np.ndarray, envs: np.ndarray, pending: Any) -> None:
+    def gather(self, arrays: Arrays, both: np.ndarray, waiting: np.ndarray, envs: np.ndarray) -> Callable[[], None]:
         """Fill the arrays: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of
-        `envs`."""
-        number = len(both) // 2
-        places: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
-        for key, spec in self.schema.specs.items():
-            column, out = self.columns[key], arrays[key]
-            wanted = number if spec.next_key is None else 2 * number
-            if out.ndim != 1 + len(spec.shape):
-                out = out.reshape(wanted, *spec.shape)
-            if isinstance(column, RawColumn):  # the index only names rows that are there: no need to check again
-                ring = column.ring
-                slots = places.get(len(ring))
-                if slots is None:
-                    slots = places[len(ring)] = both % len(ring)
-                take(ring, slots[:wanted], out)
-            else:
-                column.gather(both[:wanted], out)
-            if wanted > number and len(waiting):
-                out[number + waiting] = pending[key][envs]
+        `envs`.
 
-    def sum_rewards(self, arrays: Arrays, rows: np.ndarray, gamma: float) -> np.ndarray | None:
-        """Sum the rewards of n steps and copy the end of the last one; return the sums if the key holds integers."""
-        columns = self.columns
-        inside = rows >= 0
-        last = rows[np.arange(len(rows)), inside.sum(1) - 1]
-        for key in END_KEYS:
-            if key in columns:
-                columns[key].gather(last, arrays[key])
-        reward = arrays.get(("reward",))
-        if reward is None:
+        Plain columns are read at once. The function that is returned decodes the blocks; it needs no lock.
+        """
+        number = len(both) // 2
+        coded: list[tuple[Any, ...]] = []
+        followed: list[tuple[np.ndarray, np.ndarray]] = []  # next observations, and what waits of them
+        slots: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
+        for key, spec in self.schema.specs.items():
+            column, wanted = self.columns[key], number if spec.next_key is None else 2 * number
+            out = arrays[key].reshape(wanted, *spec.shape)
+            if isinstance(column, RawColumn):  # the index only names rows that are there: no need to check again
+                size = len(column.ring)
+                if size not in slots:
+                    slots[size] = both % size
+                take(column.ring, slots[size][:wanted], out)
+            else:
+                coded.append((column, both[:wanted], out, column.view()))
+            if wanted > number and len(waiting):
+                followed.append((out[number:], self.pending[key][envs]))
+
+        def decode() -> None:
+            for column, rows, out, view in coded:
+                column.gather(rows, out, view)
+            for out, pending in followed:
+                out[waiting] = pending
+
+        return decode
+
+    def outcomes(self, rows: np.ndarray, gamma: float) -> dict[Key, Tensor]:
+        """Return the sums of the rewards of `rows`, int64 [B, n_step], and the end flags of the last ones."""
+        specs, inside = self.schema.specs, rows >= 0
+        if REWARD not in specs:
             raise KeyError("n_step > 1 sums the key 'reward', which this buffer does not have")
-        each = np.empty((rows.size, *reward.shape[1:]), reward.dtype)
-        columns["reward",].gather(np.where(inside, rows, rows[:, :1]).ravel(), each)
-        each = each.reshape(*rows.shape, -1)
+        last = rows[np.arange(len(rows)), inside.sum(1) - 1]
+        tensors: dict[Key, Tensor] = {}
+        for key in (key for key in END_KEYS if key in specs):
+            tensors[key] = as_tensor(self.read(key, last), specs[key])
+        reward = as_tensor(self.read(REWARD, np.where(inside, rows, rows[:, :1]).ravel()), specs[REWARD])
+        each = reward.to(torch.float64).reshape(*rows.shape, -1).numpy()
         weights = np.where(inside, gamma ** np.arange(rows.shape[1]), 0.0)[:, :, None]
         total = np.where(inside[:, :, None], each, 0) * weights  # values outside, even NaN, do not count
-        summed = total.sum(1).reshape(reward.shape)
-        if reward.dtype.kind != "f":
-            return summed.astype(np.float32)
-        reward[...] = summed
-        return None
+        summed = torch.from_numpy(total.sum(1)).reshape(len(rows), *reward.shape[1:])
+        tensors[REWARD] = summed.to(reward.dtype if reward.is_floating_point() else torch.float32)
+        return tensors
 
-    def observations(self, key: Key, rows: np.ndarray, pending: Mapping[Key, np.ndarray]) -> np.ndarray:
-        """Return rows of one observation; below 0 the pending one of environment -1 - row."""
-        spec = self.schema.specs[key]
+    def read(self, key: Key, rows: np.ndarray) -> np.ndarray:
+        """Return rows of one key; below 0 the pending observation of environment -1 - row."""
+        spec, waiting = self.schema.specs[key], np.flatnonzero(rows < 0)
         out = np.empty((len(rows), *spec.shape), spec.dtype)
-        held, waiting = rows >= 0, np.flatnonzero(rows < 0)
-        stored = np.empty((len(rows) - len(waiting), *spec.shape), spec.dtype)
-        self.columns[key].gather(rows[held], stored)
-        out[held] = stored
+        self.columns[key].gather(np.where(rows < 0, self.index.head_row, rows), out)
         if len(waiting):
-            out[waiting] = pending[key][-1 - rows[waiting]]
+            out[waiting] = self.pending[key][-1 - rows[waiting]]
         return out
 
-    def tensors(self, arrays: Arrays) -> dict[Key, Tensor]:
-        """Return the tensors of a batch by their keys, with masks for ragged ones."""
+    def empty_batch(self, shape: tuple[int, ...], device: torch.device) -> tuple[dict[Key, Tensor], Arrays]:
+        """Return (tensors for a batch of this shape, [2, ...] for an observation and the next one; their arrays).
+
+        They are fresh memory; pinned for a GPU, where torch uses it again once copies have read it.
+        """
+        pinned, whole = device.type == "cuda", {}
+        for key, spec in self.schema.specs.items():
+            pair = (2,) if spec.next_key else ()
+            whole[key] = torch.empty((*pair, *shape, *spec.shape), dtype=spec.torch_dtype, pin_memory=pinned)
+        return whole, {key: as_bits(tensor) for key, tensor in whole.items()}
+
+    def tensors(self, whole: dict[Key, Tensor], device: torch.device) -> dict[Key, Tensor]:
+        """Return the tensors of a batch on a device, by their keys, with masks for ragged ones."""
         tensors: dict[Key, Tensor] = {}
         for key, spec in self.schema.specs.items():
-            array = arrays[key]
+            value = whole[key].to(device, non_blocking=True)  # torch's own tensor: it knows that the copy reads it
             if spec.next_key is None:
-                tensors[key] = as_tensor(array, spec)
+                tensors[key] = value
             else:
-                tensors[key], tensors[spec.next_key] = as_tensor(array[0], spec), as_tensor(array[1], spec)
+                tensors[key], tensors[spec.next_key] = value[0], value[1]
         for ragged, largest in self.schema.ragged.items():
             sizes = self.schema.specs.get(sizes_key(ragged))
             for name in () if sizes is None else (sizes.key, sizes.next_key):

@@ -3,8 +3,7 @@
     replay.slip                the last save: its files of rows, the oldest piece, the sampler
     rows-IDENTITY-NUMBER.slip  everything about a run of pieces: blocks, end flags, pieces, pending observations
 
-Each save adds one file of the rows that are new. Files of rows that follow one another make a buffer without anything
-else: `recover=True` finds them by their names. Every file appears complete or not at all, so a save that is killed
+Each save adds one file of the rows that are new. Every file appears complete or not at all, so a save that is killed
 leaves the one before. Nothing in a file is trusted: all numbers are checked before they reach native code.
 """
 
@@ -27,7 +26,6 @@ from slipstream.replay.samplers import Sampler
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import HEADER_BYTES, header_of, read_header
 from slipstream.storage.container import Container, ContainerWriter, Deferred, MemoryFile
-from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.files import atomic_file, prepare_folder
 from slipstream.storage.reader import Reader
 from slipstream.storage.schema import Key, KeySpec, show
@@ -153,8 +151,7 @@ def _restore_blocks(
     first, section = blocks[min(blocks)]
     header, codec = read_header(first.view(section)), memory.settings.codec_of(spec.key)
     reader.claim(4 * header.block_rows * header.frame_bytes, f"a block of {show(spec.key)}")  # to open and refill one
-    backlog = memory.settings.backlog_bytes
-    column = BlockColumn(spec.shape, spec.dtype, codec, header.group, header.block_rows, backlog_bytes=backlog)
+    column = BlockColumn(spec.shape, spec.dtype, codec, header.group, header.block_rows)
     for row, (file, section) in sorted(blocks.items()):
         data = file.view(section)
         reader.claim(data.nbytes, show(spec.key))
@@ -193,18 +190,15 @@ def export_state(memory: Memory, sampler: Sampler, lock: threading.Lock) -> dict
 
 
 def restore_state(memory: Memory, sampler: Sampler, state: Any, reader: Reader) -> None:
-    """Take what `export_state` returned; without it, after a crash, everything in the files is held."""
+    """Take what `export_state` returned."""
     index = memory.index
-    if state is None:
-        sampler.added(index.head_step, index.tail_step, index.head_step)
-    else:
-        with reader.parsing("the state"):
-            index.evict(reader.integer(state["head"], "the oldest piece", index.head, index.tail))
-            reader.claim(40 * reader.integer(state["sampler"].get("size", 0), "the size of the tree"), "the priorities")
-        try:
-            sampler.load_state_dict(state["sampler"], index.head_step, index.tail_step)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            reader.fail(f"the sampler cannot continue: {error}")
+    with reader.parsing("the state"):
+        index.evict(reader.integer(state["head"], "the oldest piece", index.head, index.tail))
+        reader.claim(40 * reader.integer(state["sampler"].get("size", 0), "the size of the tree"), "the priorities")
+    try:
+        sampler.load_state_dict(state["sampler"], index.head_step, index.tail_step)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        reader.fail(f"the sampler cannot continue: {error}")
     for column in memory.all_columns():
         column.evict(index.head_row)
 
@@ -218,7 +212,9 @@ def write_save(
     """Save into a folder what is new since `folder`; return its new state, the file of rows, if one was needed, and the
     full blocks in it."""
     prepare_folder(path)
-    listed = read_list(path, Reader(path / LIST_FILE)) or {"identity": folder.identity, "number": 0}
+    listed: dict[str, Any] = {"identity": folder.identity, "number": 0}
+    with contextlib.suppress(FileNotFoundError):
+        listed = read_list(path, Reader(path / LIST_FILE))
     if (listed["identity"], listed["number"]) != (folder.identity, folder.number):
         # another buffer was saved here, this one by another process, or the last save is gone: start again beside it
         # and remove it at the end
@@ -264,13 +260,10 @@ def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:
         return files, load_state(container, container.head["state"])
 
 
-def read_list(path: Path, reader: Reader) -> dict[str, Any] | None:
-    """Read the list of the last save; None if there is none."""
+def read_list(path: Path, reader: Reader) -> dict[str, Any]:
+    """Read the list of the last save. Raises FileNotFoundError if there is none."""
     reader.name = str(path / LIST_FILE)
-    try:
-        container = Container.open(path / LIST_FILE, KIND, reader=reader)
-    except FileNotFoundError:
-        return None
+    container = Container.open(path / LIST_FILE, KIND, reader=reader)
     with reader.parsing("the list of files"):
         listed = dict(container.head)
         reader.integer(listed["number"], "the number of the save", 0, 10**17)
@@ -281,46 +274,9 @@ def read_list(path: Path, reader: Reader) -> dict[str, Any] | None:
     return {**listed, "container": container}
 
 
-def open_save(path: Path, recover: bool, reader: Reader) -> tuple[list[RowsFile], Any, Any]:
+def open_save(path: Path, reader: Reader) -> tuple[list[RowsFile], dict[str, Any], Any]:
     """Return (files of rows, the list of the last save, its state)."""
-    listed: Any = None
-    try:
-        listed = read_list(path, reader)
-    except (SaveError, OSError) as error:
-        if not recover:
-            raise DamagedFileError(f"{error}: load(folder, recover=True) finds the rows") from error
-    if listed is not None and not recover:
-        files = [RowsFile.open(path / name, reader) for name, _ in listed["files"]]
-        with reader.parsing("the list of files"):
-            return files, listed, load_state(listed["container"], listed["state"])
-    files = _scan(path, reader)
-    if not files:
-        if listed is not None or any(path.glob("rows-*")):
-            raise DamagedFileError(f"{path}: no file of rows is complete: nothing can be recovered")
-        raise FileNotFoundError(f"{path} holds no replay buffer")
-    state = None
-    if listed is not None and listed["files"] and files[-1].last_piece == listed["files"][-1][1]:
-        with contextlib.suppress(OSError, SaveError), reader.parsing("the state"):
-            state = load_state(listed["container"], listed["state"])
-            state = state if files[0].first_piece <= state["head"] else None
-    return files, listed, state
-
-
-def _scan(path: Path, reader: Reader) -> list[RowsFile]:
-    """Return the longest run of complete files that follow one another; of equal ones the newest."""
-    runs: list[list[RowsFile]] = []
-    by_identity: dict[str, list[tuple[int, Path]]] = {}
-    for found in path.glob("rows-*.slip"):
-        if (match := _ROWS_FILE.fullmatch(found.name)) is not None:
-            by_identity.setdefault(match[1], []).append((int(match[2]), found))
-    for numbered in by_identity.values():
-        run: list[RowsFile] = []
-        for _, found in sorted(numbered):
-            try:
-                file = RowsFile.open(found, reader)
-            except (SaveError, OSError):
-                run = []  # files after it may follow each other, if their blocks do not begin in this one
-                continue
-            run = [*run, file] if run and run[-1].last_piece == file.first_piece else [file]
-            runs.append(run)
-    return max(runs, key=lambda r: (sum(f.steps for f in r), r[-1].name), default=[])
+    listed = read_list(path, reader)
+    files = [RowsFile.open(path / name, reader) for name, _ in listed["files"]]
+    with reader.parsing("the list of files"):
+        return files, listed, load_state(listed["container"], listed["state"])

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from slipstream.replay.index import StepIndex
+from slipstream.replay.rows import REWARD
 from slipstream.replay.sum_tree import SumTree
-from slipstream.storage.jit import native
 from slipstream.storage.reader import shorten
 from slipstream.storage.schema import KeySpec, as_key, show
-
-_ROUNDS = 6
 
 
 class Sampler:
@@ -45,26 +43,6 @@ class Sampler:
     def evicted(self, before: int, head: int) -> None:
         """Note that steps [before, head) have left."""
 
-    def goals(self, index: StepIndex, steps: np.ndarray) -> Any:
-        """Return what `relabel` will need for these steps; None: they are not changed."""
-        return None
-
-    def relabel(
-        self,
-        arrays: dict[Any, np.ndarray],
-        specs: Mapping[Any, KeySpec],
-        goals: Any,
-        rows_of: Callable[[Any, np.ndarray], np.ndarray],
-    ) -> None:
-        """Change a batch before it is returned.
-
-        Args:
-            arrays: by key, [B, ...]; [2, B, ...] of keys with a next observation.
-            specs: of the keys.
-            goals: from `goals`.
-            rows_of: `rows_of(key, rows)` reads observations.
-        """
-
     def update_priority(self, steps: np.ndarray, priority: np.ndarray) -> None:
         """Set priorities, in samplers that have them."""
         raise TypeError(f"{type(self).__name__} has no priorities: build the buffer with sampler=PrioritizedSampler()")
@@ -92,88 +70,6 @@ class UniformSampler(Sampler):
     def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, None]:
         """See `Sampler`."""
         return self.rng.integers(head, tail, number), None
-
-
-class WithoutReplacementSampler(Sampler):
-    """Draws every step once before any comes again. Steps added meanwhile come in the next round, evicted ones are left
-    out.
-
-    A round is a pseudo-random permutation that is computed, not stored: it costs the same for any size of buffer.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._head = self._size = self._position = 0  # of the round: first step, number of steps, places used
-        self._key = 0
-
-    def restart(self) -> None:
-        """See `Sampler`."""
-        self._head = self._size = self._position = 0
-
-    def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, None]:
-        """See `Sampler`. A batch larger than the rest of a round takes the rest and begins the next one."""
-        steps = np.empty(number, np.int64)
-        filled = 0
-        while filled < number:
-            if self._position >= self._size or not head < self._head + self._size <= tail:
-                self._head, self._size, self._position = head, tail - head, 0
-                self._key = int(self.rng.integers(0, 2**63))
-            places = np.arange(self._position, min(self._position + number - filled, self._size))
-            drawn = permute(places, self._size, self._key) + self._head
-            drawn = drawn[drawn >= head]
-            steps[filled : filled + len(drawn)] = drawn
-            filled += len(drawn)
-            self._position += len(places)
-        return steps, None
-
-    def state_dict(self) -> dict[str, Any]:
-        """See `Sampler`."""
-        return {**super().state_dict(), "round": [self._head, self._size, self._position, self._key]}
-
-    def load_state_dict(self, state: dict[str, Any], head: int = 0, tail: int = 0) -> None:
-        """See `Sampler`."""
-        super().load_state_dict(state, head, tail)
-        if any(type(n) is not int or not 0 <= n < 2**63 for n in state["round"]):
-            raise ValueError(f"the saved round {state['round']} is not four numbers")
-        self._head, self._size, self._position, self._key = state["round"]
-        if head == tail:
-            self.restart()
-        if self._head + self._size > tail:
-            raise ValueError(f"the saved round ends at step {self._head + self._size}, the buffer at {tail}")
-        # almost all of it has left: the search for the rest would not end
-        if self._size > 65536 + 4096 * (tail - head):
-            self._position = self._size
-
-
-@native
-def _permute(places, size, half_bits, keys, out):  # pragma: no cover
-    # A Feistel network permutes [0, 4^half_bits); numbers outside of [0, size) are permuted again until they are
-    # inside. The domain is at most four times as large as `size`, so that happens a few times at most, on average.
-    mask = (np.uint64(1) << half_bits) - np.uint64(1)
-    for i in range(places.shape[0]):
-        x = np.uint64(places[i])
-        while True:
-            left, right = x >> half_bits, x & mask
-            for r in range(keys.shape[0]):
-                z = (right + keys[r]) * np.uint64(0x9E3779B97F4A7C15)
-                z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-                z ^= z >> np.uint64(31)
-                left, right = right, (left ^ z) & mask
-            x = (left << half_bits) | right
-            if x < np.uint64(size):
-                break
-        out[i] = np.int64(x)
-
-
-def permute(places: np.ndarray, size: int, key: int) -> np.ndarray:
-    """Return where a pseudo-random permutation of [0, size), named by `key`, moves each of `places`, int64."""
-    half_bits = max(1, (max(1, size - 1).bit_length() + 1) // 2)
-    keys = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64)
-    out = np.empty(len(places), np.int64)
-    with np.errstate(over="ignore"):  # without numba; native code wraps silently
-        _permute(places, size, np.uint64(half_bits), keys, out)
-    return out
 
 
 class PrioritizedSampler(Sampler):
@@ -326,36 +222,41 @@ class HindsightSampler(Sampler):
         distance = reach - 1 if self.strategy == "final" else self.rng.integers(0, reach)
         return chosen, index.next_rows(steps, distance)
 
-    def relabel(
-        self,
-        arrays: dict[Any, np.ndarray],
-        specs: Mapping[Any, KeySpec],
-        goals: Any,
-        rows_of: Callable[[Any, np.ndarray], np.ndarray],
-    ) -> None:
-        """See `Sampler`."""
-        reward, ended = arrays.get(("reward",)), arrays.get(("terminated",))
-        for key in (self.goal, self.achieved, ("reward",)):
-            if key not in arrays:
+    def check(self, specs: Mapping[Any, KeySpec]) -> None:
+        """Raise if steps of these keys cannot be relabeled."""
+        for key in (self.goal, self.achieved, REWARD):
+            if key not in specs:
                 raise KeyError(f"hindsight needs the key {show(key)}, which this buffer does not have")
         if specs[self.achieved].next_key is None or self.achieved == self.goal:
             raise KeyError(
                 f"hindsight needs {show(self.achieved)} as an observation that comes with its next observation"
             )
-        assert reward is not None
-        if reward.dtype.kind != "f":
-            raise TypeError(f"hindsight writes new rewards, and 'reward' is {reward.dtype}: add it as float32")
-        if self.terminated_fn is not None and ended is None:
+        if not specs[REWARD].torch_dtype.is_floating_point:
+            raise TypeError(
+                f"hindsight writes new rewards, and 'reward' is {specs[REWARD].torch_dtype}: add it as float32"
+            )
+        if self.terminated_fn is not None and ("terminated",) not in specs:
             raise KeyError("terminated_fn needs the key 'terminated', which this buffer does not have")
-        chosen, rows = goals
-        new = rows_of(self.achieved, rows)
-        goal, reached = arrays[self.goal], arrays[self.achieved][1, chosen]
+
+    def relabel(
+        self, arrays: dict[Any, np.ndarray], specs: Mapping[Any, KeySpec], chosen: np.ndarray, new: np.ndarray
+    ) -> None:
+        """Give the steps `chosen` of a batch the goals `new`.
+
+        Args:
+            arrays: by key, [B, ...]; [2, B, ...] of keys with a next observation.
+            specs: of the keys.
+            chosen: int64 [n].
+            new: [n, ...].
+        """
+        goal, reached, reward = arrays[self.goal], arrays[self.achieved][1, chosen], arrays[REWARD]
         if specs[self.goal].next_key is not None:
             goal[:, chosen] = new  # in the observation and in the next one
         else:
             goal[chosen] = new
         reward[chosen] = np.asarray(self.reward_fn(reached, new)).reshape(len(chosen), *reward.shape[1:])
-        if self.terminated_fn is not None and ended is not None:
+        if self.terminated_fn is not None:
+            ended = arrays["terminated",]
             ended[chosen] = np.asarray(self.terminated_fn(reached, new)).reshape(len(chosen), *ended.shape[1:])
 
 
@@ -363,11 +264,7 @@ def make_sampler(sampler: str | Sampler) -> Sampler:
     """Return a sampler by its name, or the one given."""
     if isinstance(sampler, Sampler):
         return sampler
-    kinds = {
-        "uniform": UniformSampler,
-        "without_replacement": WithoutReplacementSampler,
-        "prioritized": PrioritizedSampler,
-    }
+    kinds = {"uniform": UniformSampler, "prioritized": PrioritizedSampler}
     if sampler not in kinds:
         raise ValueError(f"sampler={sampler!r} is unknown: use one of {', '.join(kinds)}, or give a Sampler")
     return kinds[sampler]()

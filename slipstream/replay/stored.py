@@ -45,7 +45,7 @@ def open_stored(source: Path | Mapping[str, Any], max_bytes: int | None = None) 
     storage = buffer._storage
     assert isinstance(storage, HostStorage)
     if isinstance(source, Path):
-        files, _, state = open_save(source, False, reader)
+        files, _, state = open_save(source, reader)
     else:
         with reader.parsing("the state dict"):
             data = source["replay"].detach().cpu().contiguous().numpy()

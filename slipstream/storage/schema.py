@@ -174,6 +174,11 @@ def as_tensor(array: np.ndarray, spec: KeySpec) -> Tensor:
     return tensor.view(spec.torch_dtype) if spec.torch_dtype in _BITS else tensor
 
 
+def as_bits(tensor: Tensor) -> np.ndarray:
+    """Return the array of a CPU tensor's memory: of dtypes that NumPy does not have, their bits."""
+    return (tensor.view(_BITS[tensor.dtype]) if tensor.dtype in _BITS else tensor).numpy()
+
+
 def sizes_key(key: Key) -> Key:
     """Return the key that holds the sizes of a ragged key."""
     return (*key[:-1], key[-1] + _SIZES)

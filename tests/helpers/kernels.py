@@ -37,7 +37,7 @@ def main() -> None:
     ends[:, 20] = True
     numbers = {"reward": torch.rand(4, 64), "terminated": ends, "truncated": ends & False, "done": ends}
     batch = {"observation": frames[:, :-1], "next": {"observation": frames[:, 1:]}, **numbers}
-    for sampler in ("uniform", "prioritized", "without_replacement"):
+    for sampler in ("uniform", "prioritized"):
         buffer = ReplayBuffer(1000, sampler=sampler)
         buffer.extend(batch)
         buffer.sample(8, n_step=3)

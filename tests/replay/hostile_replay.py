@@ -5,6 +5,7 @@ The arrays are changed on their way into the save, so every checksum holds. A cr
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from slipstream.storage.errors import TooLargeError
 
 HUGE = 2**61
 COLUMNS = ("step", "row", "link", "back", "flags")
-SAMPLERS = ("uniform", "prioritized", "without_replacement")
+SAMPLERS = ("uniform", "prioritized")
 
 
 def filled(sampler: str = "uniform") -> ReplayBuffer:
@@ -39,7 +40,7 @@ def draw_everything(buffer: ReplayBuffer) -> None:
         buffer.sample(32)
         buffer.sample(32, n_step=5)
         buffer.sample_slices(16, 8, burn_in=8)
-        if buffer.stats()["complete_episodes"]:
+        with contextlib.suppress(ValueError):  # none is complete
             buffer.sample_episodes(8)
     buffer.get(np.arange(steps - len(buffer), steps))
     buffer.extend(Worlds(3, seed=2).batch(5))
@@ -168,16 +169,6 @@ def cases() -> Iterator[tuple[str, str, Callable[[ReplayBuffer, Any], None]]]:
         yield f"priorities' size = {value!r}", "prioritized", sampler_change("size", value)
     for name in ("alpha", "beta", "eps", "largest"):
         yield f"{name} NaN", "prioritized", sampler_change(name, float("nan"))
-    for value in (
-        [-HUGE, HUGE + 100, 0, 1],
-        [0, HUGE, 0, 1],
-        [0, -5, 0, 1],
-        [0, 10, -5, 1],
-        [0, 10, 0, -1],
-        [0, 10],
-        "abcd",
-    ):
-        yield f"round = {value}", "without_replacement", sampler_change("round", value)
     for value in ({}, {"bit_generator": "MT19937"}, 5):
         yield f"rng = {value}", "uniform", sampler_change("rng", value)
 

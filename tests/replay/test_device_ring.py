@@ -10,7 +10,7 @@ import torch
 from device_rings import bits, counting, filled, ring, torn
 from replay_worlds import Worlds
 
-from slipstream.replay import PrioritizedSampler, ReplayBuffer
+from slipstream.replay import HindsightSampler, PrioritizedSampler, ReplayBuffer
 from slipstream.replay.device_storage import DeviceStorage, FrameRing, StepCount, StreamLock
 
 
@@ -126,7 +126,7 @@ def test_what_a_ring_on_a_device_cannot_do_is_said():
     with pytest.raises(ValueError, match="for storage='cpu'"):
         ring(10, spill_dir="x")
     with pytest.raises(ValueError, match="samples uniformly or by priority"):
-        ring(10, sampler="without_replacement")
+        ring(10, sampler=HindsightSampler(np.subtract))
     batch = Worlds(2, end=0.0).batch(4).clone()
     batch["next", "observation", "x"][:, 1] += 1.0
     with pytest.raises(ValueError, match="is not .* one step later"):

@@ -14,7 +14,7 @@ from replay_worlds import Step, Worlds, plain, steps_of
 
 from slipstream.replay import ReplayBuffer
 
-SAMPLERS = ("uniform", "without_replacement", "prioritized")
+SAMPLERS = ("uniform", "prioritized")
 
 
 class ReplayAgainstAList(RuleBasedStateMachine):

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from slipstream.replay import HindsightSampler, PrioritizedSampler, ReplayBuffer
-from slipstream.replay.samplers import permute
 from slipstream.replay.sum_tree import SumTree
 
 
@@ -41,45 +40,11 @@ def test_uniform_draws_are_uniform_over_steps_whatever_the_episodes():
     assert chi_square_holds(live, 100_000 / len(buffer))
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "without_replacement", "prioritized"])
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
 def test_the_same_seed_draws_the_same_and_another_seed_does_not(sampler):
     a, b, c = (filled([50] * 20, seed=seed, sampler=sampler) for seed in (1, 1, 2))
     draws = [[x.sample(64)["index"].tolist() for _ in range(5)] for x in (a, b, c)]
     assert draws[0] == draws[1] != draws[2]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 16, 17, 1000, 4097])
-def test_a_permutation_is_one(size):
-    assert sorted(permute(np.arange(size), size, key=5).tolist()) == list(range(size))
-
-
-def test_permutations_place_every_step_evenly():
-    counts = np.zeros((24, 24))
-    for key in range(4800):
-        counts[np.arange(24), permute(np.arange(24), 24, key)] += 1
-    assert chi_square_holds(counts.ravel(), 200)
-
-
-def test_without_replacement_gives_every_step_once_a_round():
-    buffer = filled([30, 70, 1], sampler="without_replacement")
-    drawn = np.concatenate([buffer.sample(33)["index"].numpy() for _ in range(7)])  # 231 = 2 rounds of 101 and a part
-    for first in (0, 101):
-        assert sorted(drawn[first : first + 101].tolist()) == list(range(101))
-
-
-def test_without_replacement_leaves_out_what_was_evicted_meanwhile():
-    buffer = filled([40, 60], capacity=100, sampler="without_replacement")
-    first = buffer.sample(20)["index"].tolist()
-    buffer.add(
-        {
-            "observation": np.zeros((21, 1), np.float32),
-            "reward": np.zeros(20, np.float32),
-            "terminated": np.zeros(20, bool),
-        }
-    )
-    rest = [i for i in buffer.sample(40)["index"].tolist() if i < 100]
-    assert all(i >= 40 for i in rest)
-    assert not set(rest) & set(first)
 
 
 @pytest.mark.parametrize("size", [1, 16, 17, 300, 5000])

@@ -1,11 +1,10 @@
-"""A column while many threads read and write it, and in a forked child."""
+"""A column while many threads read and write it."""
 
-import os
 import threading
 
 import numpy as np
 import pytest
-from block_columns import column, read, same
+from block_columns import column, read
 
 
 @pytest.mark.parametrize("seconds", [1.0, pytest.param(60.0, marks=pytest.mark.soak)])
@@ -60,24 +59,4 @@ def test_four_threads_gather_while_one_appends_evicts_and_blocks_are_sealed(seco
     rows = np.arange(held.head, held.tail)
     assert (read(held, rows) == rows[:, None]).all()
     assert held.nbytes < 2 * 8 * words * 500
-    held.close()
-
-
-def test_a_forked_child_reads_and_flushes():
-    frames = np.arange(400 * 3000, dtype=np.int32).reshape(400, 3000)
-    held = column((3000,), "int32", codec="lz4", group=2, block_rows=32)
-    held.append(frames)
-    assert same(read(held, np.arange(400)), frames)  # the helpers run
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            held.flush()
-            held.append(frames[:50])
-            held.flush()
-            if same(read(held, np.arange(450)), np.concatenate([frames, frames[:50]])):
-                code = 0
-        finally:
-            os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     held.close()

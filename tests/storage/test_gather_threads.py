@@ -1,4 +1,4 @@
-"""Whoever opens a batch, torch's threads, helpers of our own or the caller alone: it is the same batch."""
+"""A batch decoded by several threads, by several at once, and in a forked child."""
 
 import os
 import threading
@@ -6,38 +6,36 @@ import threading
 import numpy as np
 import pytest
 import torch
+from block_columns import column
 
-from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.codec.gather import GatherPool, torch_team
-from slipstream.storage.codec.registry import memory_at
-
-POOLS = {"torch's": lambda: GatherPool(4, torch_team()), "own": lambda: GatherPool(3), "alone": lambda: GatherPool(1)}
+from slipstream.storage.codec import block_coder
 
 
-def filled(pool):
+@pytest.fixture
+def filled(monkeypatch):
+    monkeypatch.setattr(block_coder, "_LEAST_SHARED", 1)
     frames = (np.arange(600)[:, None, None] * np.ones((40, 40), np.int64) % 251).astype(np.uint8)
-    column = BlockColumn((40, 40), np.uint8)
-    column.coder._pool = pool
-    column.append(frames)
-    column.flush()
-    return column, frames
+    with column((40, 40), "uint8") as held:
+        held.append(frames)
+        held.flush()
+        yield held, frames
 
 
-@pytest.mark.parametrize("kind", POOLS)
-def test_every_kind_of_thread_opens_the_same_batch(kind):
-    column, frames = filled(POOLS[kind]())
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_threads_decodes_the_same_batch(filled, threads, monkeypatch):
+    held, frames = filled
+    monkeypatch.setattr(held.coder._kernels, "team_size", lambda: threads)
     rows = np.random.default_rng(0).integers(0, 600, 1000)
     out = np.empty((1000, 40, 40), np.uint8)
     for _ in range(20):
         out.fill(255)
         torch.randn(400, 400).sum()  # torch's threads come from other work
-        column.gather(rows, out)
+        held.gather(rows, out)
         assert np.array_equal(out, frames[rows])
 
 
-@pytest.mark.parametrize("kind", POOLS)
-def test_python_threads_may_open_batches_at_once(kind):
-    column, frames = filled(POOLS[kind]())
+def test_python_threads_may_decode_batches_at_once(filled):
+    held, frames = filled
     wrong = []
 
     def work(seed):
@@ -45,7 +43,7 @@ def test_python_threads_may_open_batches_at_once(kind):
         out = np.empty((500, 40, 40), np.uint8)
         for _ in range(30):
             rows = rng.integers(0, 600, 500)
-            column.gather(rows, out)
+            held.gather(rows, out)
             if not np.array_equal(out, frames[rows]):
                 wrong.append(seed)
 
@@ -57,25 +55,31 @@ def test_python_threads_may_open_batches_at_once(kind):
     assert not wrong
 
 
+def test_decoding_leaves_the_numbers_of_threads_alone(filled):
+    import numba
+
+    held, frames = filled
+    before = torch.get_num_threads(), numba.get_num_threads()
+    held.gather(np.arange(600), np.empty_like(frames))
+    assert (torch.get_num_threads(), numba.get_num_threads()) == before
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_no_team_and_does_without():
-    pool = POOLS["torch's"]()
-    column, frames = filled(pool)
-    out = np.empty((600, 40, 40), np.uint8)
-    column.gather(np.arange(600), out)  # the team exists in the parent
+def test_a_forked_child_decodes_alone(filled):
+    held, frames = filled
+    out = np.empty_like(frames)
+    held.gather(np.arange(600), out)  # the threads exist in the parent
     child = os.fork()
     if child == 0:
         out.fill(0)
-        column.gather(np.arange(600), out)
-        os._exit(0 if np.array_equal(out, frames) and not pool._has_team() else 1)
+        held.gather(np.arange(600), out)
+        os._exit(0 if np.array_equal(out, frames) and held.coder._kernels.team_size() == 1 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_damaged_group_is_told_by_the_team_too():
-    column, _ = filled(POOLS["torch's"]())
-    address = int(column._table.index[0][0])
-    block = memory_at(address, 4096)
-    block[2000] ^= 1
+def test_damage_found_by_any_thread_is_an_error(filled):
+    held, _ = filled
+    held.view().blocks[0].data[2000] ^= 1
     with pytest.raises(ValueError, match="damaged"):
-        column.gather(np.arange(600), np.empty((600, 40, 40), np.uint8))
+        held.gather(np.arange(600), np.empty((600, 40, 40), np.uint8))

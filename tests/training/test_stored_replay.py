@@ -102,7 +102,7 @@ def test_stored_flags_that_contradict_are_refused(tmp_path):
         filled(save_rollouts(tmp_path, batches))
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "prioritized", "without_replacement"])
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
 def test_a_replay_folder_becomes_the_same_transitions(tmp_path, sampler):
     batches = collect()
     with ReplayBuffer(60, sampler=sampler) as buffer:  # the oldest have left

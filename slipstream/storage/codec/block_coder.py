@@ -13,6 +13,7 @@ from slipstream.storage.codec import registry
 from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, RAW, SHUFFLE, BlockHeader, CodecError
 
 QUICK = -1  # level: LZ4's fast compressor
+_LEAST_SHARED = 1 << 20  # bytes: a smaller batch is decoded before a second thread could help
 _local = threading.local()
 
 
@@ -32,7 +33,7 @@ class BlockCoder:
         self.width = registry.number_width(itemsize)
         from slipstream.storage.codec import gather  # loads, or compiles, the kernels
 
-        self._kernels, self._pool = gather, gather.gather_pool()
+        self._kernels = gather
         self._scratch = gather.scratch_bytes(group, frame_bytes, self.width)
 
     def encode(self, frames: np.ndarray, first_row: int, codec: int, level: int, sealed: bool) -> np.ndarray:
@@ -70,29 +71,26 @@ class BlockCoder:
 
         table[b - first_block] is the address of block b; rows must be in [low, high). Raises IndexError and CodecError.
         """
-        count = len(rows)
-        is_shared = count > 1 and out.nbytes >= self._pool.least_bytes
-        members = self._pool.threads if is_shared else 1
         # requests of one group side by side, so that it is decoded once
-        order = np.argsort(rows) if self.group > 1 else _identity(count)
-        scratch = _buffer("scratch", self._scratch * members)
-        chunk = max(1, min(16, count // (4 * members)))
-        job = np.array(
-            [0, count, chunk, _address(rows), _address(order), _address(out), _address(table), first_block, self.block_rows,
-             self.frame_bytes, verify, _address(scratch), self._scratch, 0, low, high, 0, 0, members],
-            np.int64,
+        targets = np.argsort(rows) if self.group > 1 else np.arange(len(rows))
+        ordered = rows[targets] if self.group > 1 else rows
+        threads = self._kernels.team_size() if out.nbytes >= _LEAST_SHARED else 1
+        scratch = _buffer("scratch", self._scratch * threads)
+        failed = self._kernels.gather(
+            threads, table, first_block, self.block_rows, low, high, ordered, targets, self.frame_bytes, verify,
+            _address(out), _address(scratch), self._scratch,
         )  # fmt: skip
-        self._pool.run(_address(job), is_shared)
-        status, row = job.item(16), job.item(17)
+        if failed == 0:
+            return
+        row, status = int(ordered[failed // 4]), failed % 4
         if status == self._kernels.OUTSIDE:
             raise IndexError(f"row {row} is outside of the rows held, {low} to {high - 1}")
-        if status != self._kernels.OK:
-            first, last = row // self.group * self.group, (row // self.group + 1) * self.group - 1
-            place = f"rows {first} to {last} (block {row // self.block_rows})"
-            if status == self._kernels.UNREADABLE:
-                fd, _ = registry.place_in_file(int(table[row // self.block_rows - first_block]))
-                raise CodecError(f"{place} cannot be read: {registry.cut_short(fd)}")
-            raise CodecError(f"{place} are damaged: they do not match their checksum or cannot be decoded")
+        first, last = row // self.group * self.group, (row // self.group + 1) * self.group - 1
+        place = f"rows {first} to {last} (block {row // self.block_rows})"
+        if status == self._kernels.UNREADABLE:
+            fd, _ = registry.place_in_file(int(table[row // self.block_rows - first_block]))
+            raise CodecError(f"{place} cannot be read: {registry.cut_short(fd)}")
+        raise CodecError(f"{place} are damaged: they do not match their checksum or cannot be decoded")
 
 
 def _buffer(name: str, nbytes: int) -> np.ndarray:
@@ -106,14 +104,6 @@ def _buffer(name: str, nbytes: int) -> np.ndarray:
 
 def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]  # half the time of array.ctypes.data
-
-
-def _identity(count: int) -> np.ndarray:
-    """Return 0, 1, 2 ..., at least `count` of them."""
-    kept: dict[str, Any] = _local.__dict__
-    if "identity" not in kept or kept["identity"].size < count:
-        kept["identity"] = np.arange(2 * count, dtype=np.int64)
-    return kept["identity"]
 
 
 def _hc_state() -> int:

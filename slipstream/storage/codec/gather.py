@@ -1,25 +1,20 @@
-"""Native code for groups, blocks and batches, made of the steps in kernels.py, and the threads that decode a batch
-together.
+"""Native code for groups, blocks and batches, made of the steps in kernels.py.
 
-Torch's OpenMP threads look for more work for a while after every operation, and stand in the way of any others; to them
-a batch is one more operation. Where there are none (no libgomp, a forked child) the threads of a background worker
-help: the caller works too, and waits only for helpers that began. A numba `prange` will not do: its default layer may
-not be entered by two Python threads at once.
+A batch is decoded by numba's threads, which are torch's own with OpenMP; see `team_size`.
 """
 
 # mypy: ignore-errors
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numba as nb
+import numpy as np
+import torch
 
-from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec import kernels, registry
 from slipstream.storage.codec.kernels import inner, load8, load32, load64, memcpy, store8, store32, store64
 from slipstream.storage.codec.registry import DELTA, HEADER_BYTES, IN_FILE, LZ4, MASK, PALETTE, RAW_GROUP, SHUFFLE
@@ -102,12 +97,6 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
 
 
 @inner
-def row_of(rows, order, i):
-    """Return the row of request order[i]."""
-    return load64(rows + 8 * load64(order + 8 * i))
-
-
-@inner
 def unpack(target, source, codec, words, word):
     """Write the frame at `source` without its mask, or with its bytes in their order again."""
     if codec & MASK:
@@ -119,19 +108,22 @@ def unpack(target, source, codec, words, word):
 
 
 @inner
-def decode_requests(payload, length, codec, frames, frame_bytes, width, first, rows, order, begin, end, out, scratch):
-    """Decode a group for the requests order[begin:end], sorted by row; frame j of the group is row `first` + j."""
+def decode_requests(payload, length, codec, frames, frame_bytes, width, first, rows, targets, begin, end, out, scratch):
+    """Decode a group for the requests [begin, end), sorted by row: row rows[i] to frame targets[i] of `out`.
+
+    Frame j of the group is row `first` + j.
+    """
     count = frame_bytes // width
-    last = row_of(rows, order, end - 1) - first
+    last = rows[end - 1] - first
     plain, available = payload, length
     room = plain_bytes(frames, frame_bytes, width)
     if codec & LZ4:
         if codec == LZ4 and frames == 1:
-            target = out + load64(order + 8 * begin) * frame_bytes
+            target = out + targets[begin] * frame_bytes
             if kernels.lz4_decompress(payload, target, length, frame_bytes) != frame_bytes:
                 return DAMAGED
             for i in range(begin + 1, end):
-                memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
+                memcpy(out + targets[i] * frame_bytes, target, frame_bytes)
             return OK
         plain = scratch + _PALETTE_SCRATCH
         if codec & (PALETTE | MASK) == 0 and last + 1 < frames:  # the size is known: stop behind the last one asked for
@@ -161,7 +153,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
     words = size // word
     i = begin
     for j in range(last + 1):
-        is_wanted = row_of(rows, order, i) - first == j
+        is_wanted = rows[i] - first == j
         following = at + size
         if codec & MASK:
             bitmap = (words + 7) >> 3
@@ -170,7 +162,7 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
             following = at + bitmap + kernels.mask_count(at, words) * word
         if following > limit:
             return DAMAGED
-        target = out + load64(order + 8 * i) * frame_bytes
+        target = out + targets[i] * frame_bytes
         packed = at
         if codec & DELTA:
             packed = current
@@ -194,8 +186,8 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
         elif packed != target:
             memcpy(target, packed, frame_bytes)
         i += 1
-        while i < end and row_of(rows, order, i) - first == j:
-            memcpy(out + load64(order + 8 * i) * frame_bytes, target, frame_bytes)
+        while i < end and rows[i] - first == j:
+            memcpy(out + targets[i] * frame_bytes, target, frame_bytes)
             i += 1
     return OK
 
@@ -224,23 +216,18 @@ def code_block(source, rows, group, frame_bytes, width, codec, level, state, blo
     return place
 
 
-# A batch is described by int64 words, so that a waiting thread can be given one by its address alone
-NEXT, COUNT, CHUNK, ROWS, ORDER, OUT, TABLE, FIRST_BLOCK, BLOCK_ROWS = (8 * i for i in range(9))
-FRAME, VERIFY, SCRATCH, STRIDE, MEMBERS, LOW, HIGH, ERROR, ERROR_ROW, PLACES = (8 * i for i in range(9, 19))
-
-
 @inner
-def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines):
+def warm(table, first_block, block_rows, frame_bytes, rows, begin, stop, low, high, lines):
     """Prefetch all that the requests will read: their groups are far apart, and one miss takes as long as decoding a
     small one."""
     for step in range(2):  # the tables of groups, then the groups
         for i in range(begin, stop):
-            row = row_of(rows, order, i)
+            row = rows[i]
             if row < low or row >= high:
                 return
             number = row // block_rows
             inside = row - number * block_rows
-            block = load64(table + 8 * (number - first_block))
+            block = table[number - first_block]
             if load8(block + registry.AT_CODEC) == registry.OPEN:
                 at = block + HEADER_BYTES + inside * frame_bytes
             else:
@@ -261,19 +248,16 @@ def warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, 
 
 
 @nb.njit(nogil=True, forceinline=True, error_model="numpy")  # a call would cost 7 % of gathering small raw frames
-def decode_group(block, row, inside, frame_bytes, verify, rows, order, begin, stop, out, scratch):
-    """Decode the group of order[begin] for all requests of it that follow; return the first request after them, or
+def decode_group(block, row, inside, frame_bytes, verify, rows, targets, begin, stop, out, scratch):
+    """Decode the group of request `begin` for all requests of it that follow; return the first request after them, or
     -DAMAGED or -UNREADABLE. Row `row` is row `inside` of the block."""
-    group, held, coded = (
-        load32(block + registry.AT_GROUP),
-        load32(block + registry.AT_ROWS),
-        load32(block + registry.AT_CODED),
-    )
+    group, held = load32(block + registry.AT_GROUP), load32(block + registry.AT_ROWS)
+    coded = load32(block + registry.AT_CODED)
     g, groups = inside // group, (held + group - 1) // group
     frames = min(group, held - g * group)
     first = row - inside + g * group
     end = begin + 1
-    while end < stop and row <= row_of(rows, order, end) < first + frames:
+    while end < stop and row <= rows[end] < first + frames:
         end += 1
     entry = block + HEADER_BYTES + 8 * g
     place, expected = load32(entry) & (RAW_GROUP - 1), load32(entry + 4)
@@ -293,64 +277,44 @@ def decode_group(block, row, inside, frame_bytes, verify, rows, order, begin, st
         if not kernels.read_at(load64(source), payload, length, load64(source + 8) + place):
             return -UNREADABLE
         store64(payload + length, 0)
-    if is_raw and verify and frames == 1 and end == begin + 1:  # read once
-        target = out + load64(order + 8 * begin) * frame_bytes
-        return end if kernels.copy_checksum(target, payload, length) == expected else -DAMAGED
     if verify and kernels.checksum(payload, length) != expected:
         return -DAMAGED
     if is_raw:
         for i in range(begin, end):
-            request = load64(order + 8 * i)
-            source = payload + (load64(rows + 8 * request) - first) * frame_bytes
-            memcpy(out + request * frame_bytes, source, frame_bytes)
+            memcpy(out + targets[i] * frame_bytes, payload + (rows[i] - first) * frame_bytes, frame_bytes)
         return end
     codec, width = load8(block + registry.AT_CODEC), load8(block + registry.AT_WIDTH)
     status = decode_requests(
-        payload, length, codec, frames, frame_bytes, width, first, rows, order, begin, end, out, scratch
+        payload, length, codec, frames, frame_bytes, width, first, rows, targets, begin, end, out, scratch
     )
     return end if status == OK else -DAMAGED
 
 
 @inner
-def gather_part(job):
-    """Take requests of the batch until none is left; several threads may do so at once."""
-    count, chunk = load64(job + COUNT), load64(job + CHUNK)
-    rows, order, out = load64(job + ROWS), load64(job + ORDER), load64(job + OUT)
-    table, first_block, block_rows = load64(job + TABLE), load64(job + FIRST_BLOCK), load64(job + BLOCK_ROWS)
-    frame_bytes, verify = load64(job + FRAME), load64(job + VERIFY)
-    low, high = load64(job + LOW), load64(job + HIGH)
+def gather_part(
+    table, first_block, block_rows, low, high, rows, targets, begin, stop, frame_bytes, verify, out, scratch
+):
+    """Decode the requests [begin, stop); return 0, or 4 * the number of the request that failed + its status."""
     lines = min(16, max(4, frame_bytes >> 8))
-    member = kernels.atomic_add(job + MEMBERS, 1)
-    if member >= load64(job + PLACES):  # a helper that came twice: its scratch memory would be somebody else's
-        return
-    scratch = load64(job + SCRATCH) + member * load64(job + STRIDE)
-    while True:
-        begin = kernels.atomic_add(job + NEXT, chunk)
-        if begin >= count:
-            return
-        stop = min(begin + chunk, count)
-        warm(table, first_block, block_rows, frame_bytes, rows, order, begin, stop, low, high, lines)
-        i = begin
-        while i < stop:
-            row = row_of(rows, order, i)
-            following = -OUTSIDE
-            if low <= row < high:
-                number = row // block_rows
-                inside = row - number * block_rows
-                block = load64(table + 8 * (number - first_block))
-                if load8(block + registry.AT_CODEC) == registry.OPEN:
-                    source = block + HEADER_BYTES + inside * frame_bytes
-                    memcpy(out + load64(order + 8 * i) * frame_bytes, source, frame_bytes)
-                    following = i + 1
-                else:
-                    following = decode_group(
-                        block, row, inside, frame_bytes, verify, rows, order, i, stop, out, scratch
-                    )
-            if following < 0:
-                store64(job + ERROR_ROW, row)
-                store64(job + ERROR, -following)
-                return
-            i = following
+    i = begin
+    while i < stop:
+        if (i - begin) % 16 == 0:
+            warm(table, first_block, block_rows, frame_bytes, rows, i, min(i + 16, stop), low, high, lines)
+        row = rows[i]
+        following = -OUTSIDE
+        if low <= row < high:
+            number = row // block_rows
+            inside = row - number * block_rows
+            block = table[number - first_block]
+            if load8(block + registry.AT_CODEC) == registry.OPEN:
+                memcpy(out + targets[i] * frame_bytes, block + HEADER_BYTES + inside * frame_bytes, frame_bytes)
+                following = i + 1
+            else:
+                following = decode_group(block, row, inside, frame_bytes, verify, rows, targets, i, stop, out, scratch)
+        if following < 0:
+            return 4 * i - following
+        i = following
+    return 0
 
 
 def _entries(stamp):
@@ -362,7 +326,7 @@ def _entries(stamp):
     They are compiled here and now, by whoever imports this, not in a background thread at their first call: a process
     that forks while numba compiles leaves its child a lock that nobody opens.
     """
-    word = nb.int64
+    word, words = nb.int64, nb.int64[::1]
 
     @nb.njit(word(*[word] * 10), nogil=True, cache=True, error_model="numpy")
     def encode_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
@@ -371,78 +335,70 @@ def _entries(stamp):
             return -1
         return code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch)
 
-    @nb.njit(nb.void(word), nogil=True, cache=True, error_model="numpy")
-    def gather_batch(job):
-        """Take requests of the batch until none is left."""
-        if stamp >= 0:
-            gather_part(job)
+    signature = word(words, word, word, word, word, words, words, word, nb.boolean, word, word, word, word)
 
-    @nb.cfunc(nb.void(word), cache=True)
-    def gather_team(job):
-        """`gather_batch` for every thread of an OpenMP team."""
-        if stamp >= 0:
-            gather_part(job)
+    @nb.njit(signature, nogil=True, cache=True, error_model="numpy", parallel=True)
+    def gather_parts(
+        table, first_block, block_rows, low, high, rows, targets, frame_bytes, verify, out, scratch, stride, parts
+    ):
+        """Run `gather_part` in `parts` threads, each with its own scratch memory, until no request is left."""
+        count, failed, taken = len(rows), np.full(parts, min(stamp, 0)), np.zeros(1, np.int64)
+        chunk = max(1, min(16, count // (4 * parts)))
+        for k in nb.prange(parts):
+            status, begin = failed[k], kernels.atomic_add(taken.ctypes.data, chunk)
+            while begin < count and status == 0:
+                status = gather_part(
+                    table, first_block, block_rows, low, high, rows, targets, begin, min(begin + chunk, count),
+                    frame_bytes, verify, out, scratch + k * stride,
+                )  # fmt: skip
+                begin = kernels.atomic_add(taken.ctypes.data, chunk)
+            failed[k] = status
+        return failed.max()
 
-    return encode_block, gather_batch, gather_team
+    @nb.njit(word(*signature.args[:-2]), nogil=True, cache=True, error_model="numpy")
+    def gather_alone(table, first_block, block_rows, low, high, rows, targets, frame_bytes, verify, out, scratch):
+        """Run `gather_part` for all requests."""
+        if stamp < 0:
+            return -1
+        return gather_part(
+            table, first_block, block_rows, low, high, rows, targets, 0, len(rows), frame_bytes, verify, out, scratch
+        )
+
+    return encode_block, gather_parts, gather_alone
 
 
 _sources = b"".join((Path(__file__).parent / f"{name}.py").read_bytes() for name in ("kernels", "gather", "registry"))
-_stamp = int.from_bytes(hashlib.sha256(_sources).digest()[:7], "little")
-encode_block, gather_batch, gather_team = _entries(_stamp)
+encode_block, gather_parts, gather_alone = _entries(int.from_bytes(hashlib.sha256(_sources).digest()[:7], "little"))
 _PID = os.getpid()
+_MOST_THREADS = 8
 
 
-def torch_team() -> Callable[[int, int, int, int], None] | None:
-    """Return libgomp's `GOMP_parallel` as torch has it loaded: (function, its argument, threads or 0 for as many as
-    torch uses, 0)."""
+def gather(threads, *job):
+    """Decode a batch with so many threads; return what `gather_part` returns. The last of `job` is the scratch memory
+    of each thread."""
+    if threads == 1:
+        return gather_alone(*job[:-1])
+    before = nb.get_num_threads()
+    # as many as torch's operations use: with any other number OpenMP's team would be rebuilt at each turn
+    nb.set_num_threads(min(torch.get_num_threads(), nb.config.NUMBA_NUM_THREADS))
     try:
-        maps = Path("/proc/self/maps").read_text()
-    except OSError:
-        return None
-    lines = (line.split()[-1] for line in maps.splitlines() if "/torch/lib/" in line and "/libgomp" in line)
-    for library in sorted(set(lines)):
-        function = getattr(ctypes.CDLL(library), "GOMP_parallel", None)
-        if function is not None:
-            function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
-            return function
-    return None
+        return gather_parts(*job, threads)
+    finally:
+        nb.set_num_threads(before)
 
 
-class GatherPool:
-    """Decodes batches with at most `threads` threads, the caller among them. One for the process is enough."""
+def team_size() -> int:
+    """Return how many threads may decode a batch together.
 
-    def __init__(self, threads: int, team: Callable[[int, int, int, int], None] | None = None) -> None:
-        self.threads = threads
-        self._team, self._team_pid = team, os.getpid()
-        self._helpers = BackgroundWorker("frame decoder", threads=max(1, threads - 1), restart_after_fork=True)
-
-    @property
-    def least_bytes(self) -> int:
-        """A batch of fewer bytes is decoded before a second thread could help."""
-        return 1 << 16 if self._has_team() else 1 << 20
-
-    def _has_team(self) -> bool:
-        return self._team is not None and self._team_pid == os.getpid()  # forked children have lost torch's threads
-
-    def run(self, job: int, share: bool) -> None:
-        """Decode the batch at `job`; `share`: it is large enough for several threads."""
-        if not share or self.threads == 1:
-            gather_batch(job)
-        elif self._has_team():
-            # 0: as many as torch's operations use. With any other number the team would be rebuilt at each turn
-            self._team(gather_team.address, job, 0, 0)
-        else:
-            helpers = [self._helpers.submit(gather_batch, job) for _ in range(self.threads - 1)]
-            gather_batch(job)
-            for helper in helpers:
-                if not helper.cancel():
-                    helper.result()
+    Alone in a forked child, which GNU's OpenMP would end, and where numba has only its workqueue, which ends a process
+    that enters it from two Python threads.
+    """
+    return min(_MOST_THREADS, torch.get_num_threads()) if os.getpid() == _PID and _has_team() else 1
 
 
 @cache
-def gather_pool() -> GatherPool:
-    """Return the process's pool: torch's threads, at most 8 of them; SLIPSTREAM_GATHER_THREADS=n gives it n of its
-    own."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    own = os.environ.get("SLIPSTREAM_GATHER_THREADS")
-    return GatherPool(int(own)) if own else GatherPool(min(8, cores), torch_team() if os.getpid() == _PID else None)
+def _has_team() -> bool:
+    before = torch.get_num_threads()
+    nb.get_num_threads()  # starts numba's threads, and so sets OpenMP's number, which is torch's too
+    torch.set_num_threads(before)
+    return nb.threading_layer() != "workqueue"

@@ -134,9 +134,16 @@ inner = nb.njit(nogil=True, inline="never", error_model="numpy")
 
 
 @inner
-def _check_end(address, begin, nbytes, total, weight):
-    """Finish a checksum from byte `begin` on, a multiple of 8."""
-    i = begin
+def checksum(address, nbytes):
+    """Return the same as `registry.checksum`."""
+    total, weight = np.int64(0), np.int64(_FIRST)
+    i = 0
+    while i + 64 <= nbytes:
+        prefetch(address + i + 1024)  # 7 instead of 1.6 GB/s where the processor does not do so by itself
+        for k in range(8):
+            total += load64(address + i + 8 * k) * weight
+            weight += _STEP
+        i += 64
     while i + 8 <= nbytes:
         total += load64(address + i) * weight
         weight += _STEP
@@ -150,37 +157,6 @@ def _check_end(address, begin, nbytes, total, weight):
     total ^= shift_right(total, 32)
     total *= _MIX
     return (total ^ shift_right(total, 29)) & 0xFFFFFFFF
-
-
-@inner
-def checksum(address, nbytes):
-    """Return the same as `registry.checksum`."""
-    total, weight = np.int64(0), np.int64(_FIRST)
-    i = 0
-    while i + 64 <= nbytes:
-        prefetch(address + i + 1024)  # 7 instead of 1.6 GB/s where the processor does not do so by itself
-        for k in range(8):
-            total += load64(address + i + 8 * k) * weight
-            weight += _STEP
-        i += 64
-    return _check_end(address, i, nbytes, total, weight)
-
-
-@inner
-def copy_checksum(target, source, nbytes):
-    """Return `checksum` of the source and copy it: the memory is read once."""
-    total, weight = np.int64(0), np.int64(_FIRST)
-    i = 0
-    while i + 64 <= nbytes:
-        prefetch(source + i + 1024)
-        for k in range(8):
-            word = load64(source + i + 8 * k)
-            total += word * weight
-            store64(target + i + 8 * k, word)
-            weight += _STEP
-        i += 64
-    memcpy(target + i, source + i, nbytes - i)
-    return _check_end(source, i, nbytes, total, weight)
 
 
 @inner

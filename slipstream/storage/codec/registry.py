@@ -200,20 +200,17 @@ def block_in_file(fd: int, offset: int, nbytes: int) -> np.ndarray:
     return np.concatenate([block, np.array([fd, offset + header.payload], "<i8").view(np.uint8)])
 
 
-def copy_block(address: int) -> np.ndarray:
-    """Return the bytes of a block that the kernels take, uint8 [nbytes]; those in a file are read."""
-    start = memory_at(address, HEADER_BYTES)
-    header = header_of(start)
-    if not start[AT_FLAGS] & IN_FILE:
-        return memory_at(address, header.nbytes).copy()
-    fd, offset = place_in_file(address)
+def copy_block(data: np.ndarray) -> np.ndarray:
+    """Return the bytes of a block in a file, uint8 [nbytes], from what `block_in_file` returned."""
+    header = header_of(data)
+    fd, offset = place_in_file(data.ctypes.data)
     block = np.empty(header.nbytes, np.uint8)
     _read(fd, block, offset - header.payload)
     return block
 
 
 def place_in_file(address: int) -> tuple[int, int]:
-    """Return (descriptor, offset of the groups) of what `block_in_file` returned."""
+    """Return (descriptor, offset of the groups) of what `block_in_file` returned, by its address."""
     fd, offset = memory_at(address + header_of(memory_at(address, HEADER_BYTES)).payload, 16).view("<i8").tolist()
     return fd, offset
 
