@@ -21,7 +21,7 @@ from torch import Tensor
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.torch_files import Locator, locator, read_torch
 from slipstream.storage.background import BackgroundWorker
-from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, decode_chunk
+from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.container import HASH_BYTES, START, Container, is_container, read_identity
 from slipstream.storage.files import refuse_outside_links, regular_files
@@ -400,35 +400,35 @@ class CheckpointFile:
     def _read_some(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
         """Decode chunks and copy them to their targets; one that is all of a chunk is decoded in place."""
         if not hasattr(_local, "memory"):  # kept: fresh memory costs as much as decoding
-            _local.memory = Scratch(), Scratch(), np.empty(CHUNK_BYTES, np.uint8)
-        scratch, base_scratch, chunk = _local.memory
+            _local.memory = np.empty((4, CHUNK_BYTES), np.uint8)
         for (s, i), targets in jobs:
             size = min(CHUNK_BYTES, self.streams[s].nbytes - i * CHUNK_BYTES)
             if len(targets) == 1 and targets[0][1].size == size:
-                self._decode(s, i, targets[0][1], scratch, base_scratch)
+                self._decode(s, i, targets[0][1], _local.memory[:3])
                 continue
-            self._decode(s, i, chunk[:size], scratch, base_scratch)
+            chunk = _local.memory[3, :size]
+            self._decode(s, i, chunk, _local.memory[:3])
             for start, target in targets:
                 target[:] = chunk[start : start + target.size]
 
-    def _decode(self, s: int, i: int, out: np.ndarray, scratch: Scratch, base_scratch: Scratch) -> None:
-        """Chunk i of stream s into `out`, checked."""
+    def _decode(self, s: int, i: int, out: np.ndarray, memory: np.ndarray) -> None:
+        """Chunk i of stream s into `out`, checked. `memory` is for a payload, and for a base and its payload."""
         stream, reader = self.streams[s], self._container.reader
         piece = stream.first + i
         size, codec = int(self._container.sizes[piece]), self._container.codecs[piece]
         if codec == RAW and size == out.size:  # read to where it belongs
             self._container.read_into(piece, out.data)
             return
-        data = scratch.planes.data[:size]
+        data = memory[0, :size].data
         self._container.read_into(piece, data)
         older = None
         if codec & DELTA:
             if self._base is None:
                 reader.fail("a difference in a file without a base")
-            older = scratch.other[: out.size]
-            self._base._decode(s, i, older, base_scratch, base_scratch)
+            older = memory[1, : out.size]
+            self._base._decode(s, i, older, memory[2:])
         try:
-            decode_chunk(data, codec, stream.width, out, older, scratch)
+            decode_chunk(data, codec, stream.width, out, older)
         except CodecError as error:
             reader.fail(f"chunk {i} of stream {s}: {error}")
 

@@ -13,7 +13,6 @@ import functools
 import math
 import operator
 import os
-import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from slipstream.checkpoint.retention import link_latest
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.torch_files import write_lz4, write_pt
 from slipstream.storage.background import SAVER_NICE, BackgroundWorker
-from slipstream.storage.codec.chunks import CHUNK_BYTES, Scratch, encode_chunk
+from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk
 from slipstream.storage.codec.registry import RAW
 from slipstream.storage.container import ContainerWriter, Entry, checksum_of, entry_type, read_identity, unique_name
 from slipstream.storage.errors import UnsafeFolderError
@@ -312,8 +311,6 @@ class CheckpointWriter:
     def __init__(self, threads: int | None = None, nice: int = 0, fs: FileSystem = DISK) -> None:
         self._fs = fs
         self._encoders = BackgroundWorker("checkpoint encoder", threads=threads, nice=nice)
-        # one for every chunk that `map` lets be in flight
-        self._scratches = [Scratch() for _ in range(2 * self._encoders.threads + 2)]
 
     def write(
         self,
@@ -329,17 +326,13 @@ class CheckpointWriter:
     ) -> tuple[bytes, int]:
         """Write the tensors of a snapshot, which are in `host`, uint8 [n]; return (identity, bytes written)."""
         older = None if base is None else base.buffer.host.numpy()
-        free: queue.SimpleQueue[Scratch] = queue.SimpleQueue()
-        for scratch in self._scratches:
-            free.put(scratch)
 
-        def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, list[Any], int, Scratch]:
+        def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, Any, int]:
             s, width, place = chunk
-            scratch = free.get()
-            codec, payload = RAW, [host[place]]
+            codec, payload = RAW, host[place]
             if compress:
-                codec, payload = encode_chunk(host[place], width, None if older is None else older[place], scratch)
-            return s, codec, payload, checksum_of(*payload), scratch
+                codec, payload = encode_chunk(host[place], width, None if older is None else older[place])
+            return s, codec, payload, checksum_of(payload)
 
         chunks = [
             (s, stream.width, slice(start, min(start + CHUNK_BYTES, stream.start + stream.nbytes)))
@@ -360,9 +353,8 @@ class CheckpointWriter:
         with atomic_file(path, self._fs) as file:
             writer = ContainerWriter(file, KIND)
             writer.reserve(head, raw or largest, len(chunks))
-            for s, codec, payload, checksum, scratch in self._encoders.map(encode, chunks):
-                writer.add(*payload, name=_stream_name(s), codec=codec, checksum=checksum)
-                free.put(scratch)
+            for s, codec, payload, checksum in self._encoders.map(encode, chunks):
+                writer.add(payload, name=_stream_name(s), codec=codec, checksum=checksum)
             nbytes = writer.finish(entries=raw)
         return writer.identity, nbytes
 

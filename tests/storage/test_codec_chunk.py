@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.storage.codec.chunks import CHUNK_BYTES, LEAST, Scratch, decay, decode_chunk, encode_chunk, find_factor
+from slipstream.storage.codec.chunks import CHUNK_BYTES, LEAST, decay, decode_chunk, encode_chunk, find_factor
 from slipstream.storage.codec.registry import DECAY, DELTA, MASK, PLANES, RAW, CodecError
 
 
-def round_trip(raw, width, base=None, scratch=None):
-    method, payload = encode_chunk(raw, width, base, scratch)
-    data = b"".join(bytes(part) for part in payload)
+def round_trip(raw, width, base=None):
+    method, payload = encode_chunk(raw, width, base)
+    data = bytes(payload)
     assert len(data) <= raw.nbytes
     out = np.full_like(raw, 255)
     decode_chunk(memoryview(data), method, width, out, base)
@@ -24,7 +24,7 @@ def round_trip(raw, width, base=None, scratch=None):
 def test_any_bytes_come_back(data, width, with_base, repeat):
     raw = np.frombuffer(data * repeat, np.uint8)[: CHUNK_BYTES // 8]
     raw = raw[: raw.size // width * width]
-    round_trip(raw, width, np.roll(raw, 3) if with_base else None, Scratch())
+    round_trip(raw, width, np.roll(raw, 3) if with_base else None)
 
 
 def test_exponents_are_coded_and_mantissas_kept():
@@ -63,7 +63,7 @@ def shrunk(older, factor, share, seed=1):
 def test_what_only_decayed_costs_next_to_nothing(factor):
     older = np.random.default_rng(0).standard_normal(1 << 18).astype(np.float32)
     newer = shrunk(older, factor, share=0.3)
-    method, size = round_trip(newer.view(np.uint8), 4, older.view(np.uint8), scratch=Scratch())
+    method, size = round_trip(newer.view(np.uint8), 4, older.view(np.uint8))
     assert method == PLANES | DELTA | MASK | DECAY
     learning = int((newer != older * np.float32(factor)).sum())
     assert size < newer.size // 8 + 4 * learning  # a bit each, and those that learned
@@ -100,7 +100,7 @@ def test_a_program_that_flushes_denormals_reads_the_same_bits():
     newer = older.copy()
     newer[::3] = shrunk(older[::3], 0.9, 0.2)
     method, payload = encode_chunk(newer.view(np.uint8), 4, older.view(np.uint8))
-    data = memoryview(b"".join(bytes(part) for part in payload))
+    data = memoryview(bytes(payload))
     assert method & DECAY
     out = np.empty(newer.nbytes, np.uint8)
     flushed = torch.set_flush_denormal(True)
@@ -119,7 +119,7 @@ def test_decayed_numbers_among_any_others_come_back(seed, factor, share, count):
     newer = decay(older, np.float32(factor), np.empty_like(older))
     others = generator.random(count) < share
     newer[others] = generator.integers(0, 2**32, int(others.sum()), dtype=np.uint32)
-    round_trip(newer.view(np.uint8), 4, older.view(np.uint8), scratch=Scratch())
+    round_trip(newer.view(np.uint8), 4, older.view(np.uint8))
 
 
 def test_noise_stays_raw():
@@ -136,7 +136,7 @@ def test_damaged_payloads_raise_or_give_bytes_but_never_crash(data):
     if base is not None:
         values = shrunk(base, 0.9, 0.2)
     method, payload = encode_chunk(values.view(np.uint8), 4, None if base is None else base.view(np.uint8))
-    damaged = bytearray(b"".join(bytes(part) for part in payload))
+    damaged = bytearray(bytes(payload))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     cut = memoryview(bytes(damaged))[: data.draw(st.integers(0, len(damaged)))]

@@ -27,126 +27,100 @@ _local = threading.local()
 _NOISE_BITS = 7.92  # a sample of 4,096 uniform bytes measures 7.955 bits; below 7.92 coding pays
 
 
-class Scratch:
-    """Memory for one chunk at a time. Fresh memory costs more than the encoding: keep one of these for each chunk in
-    flight."""
+def _scratch() -> np.ndarray:
+    """Return this thread's memory for one chunk, uint8 [4, n]: fresh memory costs more than the encoding."""
+    if not hasattr(_local, "scratch"):
+        _local.scratch = np.empty((4, CHUNK_BYTES + 128), np.uint8)
+    return _local.scratch
 
-    def __init__(self) -> None:
-        self.planes, self.words, self.other, self.shifted = (np.empty(CHUNK_BYTES + 128, np.uint8) for _ in range(4))
 
+def encode_chunk(raw: np.ndarray, width: int, base: np.ndarray | None = None) -> tuple[int, Any]:
+    """Return (codec, payload) for `raw`, uint8 [n] holding numbers of `width` bytes; the payload is never longer.
 
-def encode_chunk(
-    raw: np.ndarray, width: int, base: np.ndarray | None = None, scratch: Scratch | None = None
-) -> tuple[int, list[Any]]:
-    """Return (codec, payload as a list of buffers) for `raw`, uint8 [n] holding numbers of `width` bytes; never longer
-    than `raw`.
-
-    `base` is the older state of the same numbers; the same array must be given to `decode_chunk`. The payload may be
-    part of `raw` and `scratch`: it is valid until either changes.
+    `base` is the older state of the same numbers; the same array must be given to `decode_chunk`.
     """
     if raw.nbytes < 64 or raw.nbytes % width:
-        return RAW, [raw]
-    scratch = scratch or Scratch()
+        return RAW, raw
+    scratch = _scratch()
     words = raw.view(f"<u{width}")
-    codec, extra = PLANES, b""
+    codec, parts = PLANES, []
     if base is not None:
         older = base.view(words.dtype)
         codec, factor = _choose_base(words, older)
         if codec & DECAY:
-            extra = factor.astype("<f4").tobytes()
-            older = decay(older, factor, scratch.other[: raw.nbytes].view(words.dtype))
+            parts.append(factor.astype("<f4").tobytes())
+            older = decay(older, factor, scratch[0, : raw.nbytes].view(words.dtype))
         if codec & DELTA:
-            difference = np.subtract(words, older, out=scratch.words[: raw.nbytes].view(words.dtype))
-            words = _zigzag(difference, scratch.other[: raw.nbytes].view(words.dtype))
+            difference = np.subtract(words, older, out=scratch[1, : raw.nbytes].view(words.dtype))
+            words = _zigzag(difference, scratch[0, : raw.nbytes].view(words.dtype))
     sections: list[tuple[int, Any]] = []  # (word of the header, bytes)
-    kept = words
     nonzero = words != 0
     count = int(np.count_nonzero(nonzero))
     if count < 0.97 * words.size:
         codec |= MASK
         sections.append(_section(np.packbits(nonzero), level=3))
-        kept = np.compress(nonzero, words, out=scratch.words[: count * width].view(words.dtype))
-    shifted = scratch.shifted[: kept.nbytes].view(kept.dtype)
+        words = np.compress(nonzero, words, out=scratch[1, : count * width].view(words.dtype))
+    shifted = scratch[2, : words.nbytes].view(words.dtype)
     for k in range(width):
-        plane = scratch.planes[k * kept.size : (k + 1) * kept.size]
+        plane = scratch[3, k * words.size : (k + 1) * words.size]
         # NumPy casts with vector instructions; taking every fourth byte goes byte by byte
-        np.copyto(plane, np.right_shift(kept, kept.dtype.type(8 * k), out=shifted) if k else kept, casting="unsafe")
+        np.copyto(plane, np.right_shift(words, words.dtype.type(8 * k), out=shifted) if k else words, casting="unsafe")
         noise = _bits(plane[:: max(1, plane.size // _SAMPLE)]) > _NOISE_BITS
         # numbers of one byte may have longer repetitions, unlike the planes of floats
         sections.append((plane.size, plane) if noise else _section(plane, level=1 if width == 1 else 0))
-    header = struct.pack("<I", kept.size) + extra + struct.pack(f"<{len(sections)}I", *(word for word, _ in sections))
-    if len(header) + sum(len(data) for _, data in sections) >= raw.nbytes:
-        return RAW, [raw]
-    return codec, [header, *(data for _, data in sections)]
+    header = struct.pack(f"<{len(sections)}I", *(word for word, _ in sections))
+    payload = b"".join((struct.pack("<I", words.size), *parts, header, *(data for _, data in sections)))
+    return (codec, payload) if len(payload) < raw.nbytes else (RAW, raw)
 
 
-def decode_chunk(
-    payload: memoryview,
-    codec: int,
-    width: int,
-    out: np.ndarray,
-    base: np.ndarray | None = None,
-    scratch: Scratch | None = None,
-) -> None:
-    """Fill `out`, uint8 [n], from a payload of exactly this chunk. Raises CodecError.
-
-    `payload` may be part of `scratch.planes`, and `base` of `scratch.other`.
-    """
-    scratch = scratch or Scratch()
+def decode_chunk(payload: memoryview, codec: int, width: int, out: np.ndarray, base: np.ndarray | None = None) -> None:
+    """Fill `out`, uint8 [n], from a payload of exactly this chunk. Raises CodecError."""
     if codec == RAW:
         if len(payload) != out.nbytes:
             raise CodecError(f"a raw chunk of {out.nbytes} bytes holds {len(payload)}")
         out[:] = np.frombuffer(payload, np.uint8)
         return
-    decays = codec & DECAY and (width != 4 or not codec & DELTA)
-    if codec & ~CHUNK_STEPS or not codec & PLANES or decays or width not in (1, 2, 4, 8) or out.nbytes % width:
+    decays, masked = bool(codec & DECAY), bool(codec & MASK)
+    is_known = codec & PLANES and not codec & ~CHUNK_STEPS and (not decays or (width == 4 and codec & DELTA))
+    if not is_known or out.nbytes % width:
         raise CodecError(f"unknown chunk codec {codec} for {out.nbytes} bytes of numbers of {width} bytes")
     if codec & DELTA and (base is None or base.nbytes != out.nbytes):
         raise CodecError("a difference without its base")
-    n = out.nbytes // width
-    sections = width + bool(codec & MASK)
-    end = 4 * (1 + bool(codec & DECAY) + sections)
-    if len(payload) < end:
+    words, scratch = out.view(f"<u{width}"), _scratch()
+    at = 4 * (1 + decays + masked + width)
+    if len(payload) < at:
         raise CodecError("a chunk shorter than its header")
-    count, *lengths = struct.unpack_from(f"<{end // 4}I", payload)
-    if codec & DECAY:
-        factor = np.float32(struct.unpack_from("<f", payload, 4)[0])
-        del lengths[0]
-        if not LEAST <= factor < MOST:
-            raise CodecError(f"a chunk whose numbers decay by {factor}")
-    if count > n or (count != n and not codec & MASK):
-        raise CodecError(f"a chunk of {n} numbers claims {count}")
-    words = out.view(f"<u{width}")
-    nonzero = None
-    if codec & MASK:
-        bits, end = _read_section(payload, end, lengths.pop(0), (n + 7) // 8)
-        nonzero = np.unpackbits(bits, count=n).view(bool)
+    count, *lengths = struct.unpack_from(f"<{at // 4}I", payload)
+    factor = np.uint32(lengths.pop(0)).view(np.float32) if decays else MOST
+    if count > words.size or (count != words.size and not masked) or (decays and not LEAST <= factor < MOST):
+        raise CodecError(f"a chunk of {words.size} numbers claims {count}, which decay by {factor}")
+    sections = []
+    for word, expected in zip(lengths, [(words.size + 7) // 8] * masked + [count] * width, strict=True):
+        end = at + (word & ~_ZSTD_FLAG)
+        sections.append(_read_section(payload[at:end], word, expected))
+        at = end
+    if at != len(payload):
+        raise CodecError("a chunk with bytes too many or too few")
+    kept, nonzero = words, None
+    if masked:
+        nonzero = np.unpackbits(sections.pop(0), count=words.size).view(bool)
         if int(np.count_nonzero(nonzero)) != count:
             raise CodecError("a zero mask that disagrees with its count")
-    kept = words
-    if nonzero is not None:
-        kept = scratch.words[: count * width].view(words.dtype)
-    planes = []
-    for length in lengths:
-        plane, end = _read_section(payload, end, length, count)
-        planes.append(plane)
-    if end != len(payload):
-        raise CodecError("a chunk that is followed by other bytes")
-    kept[:] = planes.pop()
-    while planes:  # shifting complete words takes three quarters of the time of writing single bytes
+        kept = scratch[1, : count * width].view(words.dtype)
+    kept[:] = sections.pop()
+    while sections:  # shifting complete words takes three quarters of the time of writing single bytes
         np.left_shift(kept, 8, out=kept)
-        np.bitwise_or(kept, planes.pop(), out=kept)
+        np.bitwise_or(kept, sections.pop(), out=kept)
     if nonzero is not None:
         words[:] = 0
         words[nonzero] = kept
-    if codec & DELTA:
-        assert base is not None
-        sign = np.bitwise_and(words, 1, out=scratch.words[: out.nbytes].view(words.dtype))
+    if base is not None and codec & DELTA:
+        sign = np.bitwise_and(words, 1, out=scratch[1, : out.nbytes].view(words.dtype))
         np.negative(sign, out=sign)
         np.right_shift(words, 1, out=words)
         np.bitwise_xor(words, sign, out=words)
         older = base.view(words.dtype)
-        np.add(words, decay(older, factor, sign) if codec & DECAY else older, out=words)
+        np.add(words, decay(older, factor, sign) if decays else older, out=words)
 
 
 def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
@@ -154,18 +128,18 @@ def _choose_base(words: np.ndarray, older: np.ndarray) -> tuple[int, Any]:
     factor)."""
     # odd: the columns of a matrix are a power of two, and each should have its turn
     step = max(1, words.size // _SAMPLE) | 1
-    new, old = words[::step], np.ascontiguousarray(older[::step])
-    best, codec, factor = _cost(new), PLANES, None
-    cost = _cost(_zigzag(new - old, np.empty_like(old)))
-    if cost < best:
-        best, codec = cost, PLANES | DELTA
-        factor = find_factor(np.ascontiguousarray(new), old) if words.itemsize == 4 else None
-        if (
-            factor is not None
-            and _cost(_zigzag(new - decay(old, factor, np.empty_like(old)), np.empty_like(old))) < best
-        ):
-            codec |= DECAY
-    return codec, factor
+    new, old = np.ascontiguousarray(words[::step]), np.ascontiguousarray(older[::step])
+
+    def cost_to(base: np.ndarray) -> float:
+        return _cost(_zigzag(new - base, np.empty_like(new)))
+
+    cost = cost_to(old)
+    if cost >= _cost(new):
+        return PLANES, None
+    factor = find_factor(new, old) if words.itemsize == 4 else None
+    if factor is None or cost_to(decay(old, factor, np.empty_like(old))) >= cost:
+        return PLANES | DELTA, None
+    return PLANES | DELTA | DECAY, factor
 
 
 def _zigzag(difference: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -201,16 +175,12 @@ def _section(data: np.ndarray, level: int) -> tuple[int, Any]:
     return (len(coded) | _ZSTD_FLAG, coded) if len(coded) < data.size else (data.size, data)
 
 
-def _read_section(payload: memoryview, start: int, word: int, expected: int) -> tuple[np.ndarray, int]:
-    length = word & ~_ZSTD_FLAG
-    end = start + length
-    if end > len(payload):
-        raise CodecError("a section runs past the end of its chunk")
-    if not word & _ZSTD_FLAG:
-        if length != expected:
-            raise CodecError(f"a raw section of {expected} bytes holds {length}")
-        return np.frombuffer(payload, np.uint8, expected, start), end
-    return zstd_decompress(payload[start:end], expected), end
+def _read_section(data: memoryview, word: int, expected: int) -> np.ndarray:
+    if word & _ZSTD_FLAG:
+        return zstd_decompress(data, expected)
+    if len(data) != expected:
+        raise CodecError(f"a raw section of {expected} bytes holds {len(data)}")
+    return np.frombuffer(data, np.uint8)
 
 
 def zstd_compressor(level: int) -> Any:
