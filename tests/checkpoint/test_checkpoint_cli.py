@@ -72,12 +72,6 @@ def test_a_missing_file_is_an_error_with_a_message(tmp_path, capsys):
     assert "no checkpoint at" in capsys.readouterr().err
 
 
-def test_help_lists_the_commands(capsys):
-    assert main(["--help"]) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in ("info", "verify", "export"))
-
-
 def test_a_run_folder_means_its_checkpoints_too(tmp_path, capsys):
     with AsyncCheckpointSaver() as saver:
         saver.save_async({"w": torch.ones(3)}, tmp_path / "run" / "best.pt", compress=False)

@@ -1,6 +1,5 @@
-import random
 import warnings
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, defaultdict, deque
 from pathlib import Path
 
 import numpy as np
@@ -62,26 +61,6 @@ def test_random_states_come_back_through_the_torch_forms(state, compress, tmp_pa
     with AsyncCheckpointSaver(threads=1) as saver:
         path = saver.save_async(state, tmp_path / "c.pt", compress)
     assert same(load_checkpoint(path), state)
-
-
-@pytest.mark.parametrize("compress", FORMS)
-def test_a_training_state_comes_back_in_every_form(compress, tmp_path):
-    state = training_state()
-    loaded = round_trip(state, tmp_path, compress)
-    assert same(loaded, state)
-    assert loaded["model"]._metadata == state["model"]._metadata
-
-
-def test_random_generators_go_on_where_they_were(tmp_path):
-    generator, python, numpy = torch.Generator().manual_seed(3), random.Random(3), np.random.default_rng(3)
-    state = {"torch": generator.get_state(), "python": python.getstate(), "numpy": numpy.bit_generator.state}
-    loaded = round_trip(state, tmp_path)
-    expected = (torch.rand(3, generator=generator), python.random(), numpy.random())
-    other, py, rng = torch.Generator(), random.Random(), np.random.default_rng()
-    other.set_state(loaded["torch"])
-    py.setstate(loaded["python"])
-    rng.bit_generator.state = loaded["numpy"]
-    assert same((torch.rand(3, generator=other), py.random(), rng.random()), expected)
 
 
 @pytest.mark.parametrize("compress", FORMS)
@@ -159,13 +138,6 @@ def test_what_cannot_be_kept_is_refused_at_the_call(value, word, tmp_path):
         saver.save_async({"a": {"b": value}}, tmp_path / "c.pt")
 
 
-def test_a_state_that_holds_itself_is_refused(tmp_path):
-    state = {}
-    state["self"] = state
-    with AsyncCheckpointSaver() as saver, pytest.raises(CheckpointError, match="holds itself"):
-        saver.save_async(state, tmp_path / "c.pt")
-
-
 def test_single_keys_are_read_alone(tmp_path):
     state = training_state()
     path = tmp_path / "c.pt"
@@ -187,13 +159,6 @@ def test_single_keys_of_a_torch_file(compress, tmp_path):
     assert same(load_checkpoint(tmp_path / "c.pt", keys=["a.b"]), {"a": {"b": torch.ones(2)}})
 
 
-def test_noise_takes_no_more_room_than_raw(tmp_path):
-    noise = random_tensor((8_000_000,), torch.uint8, 2)
-    with AsyncCheckpointSaver() as saver:
-        file = saver.save_async({"noise": noise}, tmp_path / "c.pt")
-    assert file.stat().st_size < 8_000_000 * 1.001
-
-
 def test_int8_and_bf16_moments_are_near_and_everything_else_exact(tmp_path):
     state = training_state()
     for moments, error in (("int8", 1 / 16), ("bf16", 1 / 256)):
@@ -204,11 +169,6 @@ def test_int8_and_bf16_moments_are_near_and_everything_else_exact(tmp_path):
             assert same(other["step"], slots["step"])
             assert torch.all((other["exp_avg_sq"] - slots["exp_avg_sq"]).abs() <= error * slots["exp_avg_sq"].abs())
             assert torch.all((other["exp_avg"] - slots["exp_avg"]).abs() <= error * slots["exp_avg"].abs())
-
-
-def test_approximate_moments_saved_again_lose_nothing_more(tmp_path):
-    once = round_trip(training_state(), tmp_path, moments="int8")
-    assert same(round_trip(once, tmp_path, moments="int8"), once)
 
 
 @settings(max_examples=50, deadline=None)
@@ -232,10 +192,6 @@ def test_moments_that_are_not_finite_stay_as_they_are(tmp_path):
     assert loaded.view(torch.uint32).tolist() == [0xFFFFFFFF, 0x7F800001, 0x7F800000, 0xFF800000, 0x7F800000, 0]
 
 
-def test_ordered_dicts_keep_their_kind(tmp_path):
-    assert same(round_trip({"o": OrderedDict(b=1, a=2)}, tmp_path), {"o": OrderedDict(b=1, a=2)})
-
-
 SCHEDULERS = {
     "MultiStepLR": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 4, 4], gamma=0.5),
     "SequentialLR": lambda o: torch.optim.lr_scheduler.SequentialLR(
@@ -244,9 +200,7 @@ SCHEDULERS = {
     "ChainedScheduler": lambda o: torch.optim.lr_scheduler.ChainedScheduler(
         [torch.optim.lr_scheduler.MultiStepLR(o, [3]), torch.optim.lr_scheduler.ExponentialLR(o, 0.9)]
     ),
-    "OneCycleLR": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, 20),
     "ReduceLROnPlateau": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=1),
-    "LambdaLR": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda step: 0.9**step),
 }
 
 

@@ -36,17 +36,6 @@ def names(folder):
     return sorted(p.name for p in folder.iterdir())
 
 
-def test_what_is_saved_is_the_state_at_the_call(tmp_path):
-    weight, nested = torch.arange(6.0), {"list": [1, 2]}
-    gate = Gate()
-    with AsyncCheckpointSaver(fs=gate) as saver:
-        saver.save_async({"w": weight, "n": nested}, tmp_path / "c.pt")
-        weight.zero_()
-        nested["list"].append(3)
-        gate.open.set()
-    assert same(load_checkpoint(tmp_path / "c.pt"), {"w": torch.arange(6.0), "n": {"list": [1, 2]}})
-
-
 def test_buffers_are_reused_and_snapshots_stay_apart(tmp_path):
     weight = torch.zeros(1000)
     with AsyncCheckpointSaver() as saver:
@@ -79,34 +68,6 @@ def test_the_newest_form_is_taken_with_a_warning(tmp_path):
     assert load_checkpoint(tmp_path / "c.pt.slip") == {"i": 0}
 
 
-def test_blocking_waits_until_there_is_room(tmp_path):
-    saver, gate = gated(tmp_path, 1, max_queue_size=1)
-    done = threading.Event()
-    thread = threading.Thread(target=lambda: (saver.save_async({"i": 2}, tmp_path / "c_2.pt"), done.set()))
-    thread.start()
-    assert not done.is_set()
-    gate.open.set()
-    thread.join(30)
-    saver.shutdown()
-    assert done.is_set() and len(names(tmp_path)) == 3
-
-
-def test_drop_oldest_drops_what_waited_longest(tmp_path):
-    saver, gate = gated(tmp_path, 4, max_queue_size=2, queue_policy="drop_oldest")
-    gate.open.set()
-    saver.shutdown()
-    assert names(tmp_path) == ["c_0.pt.slip", "c_3.pt.slip", "c_4.pt.slip"]
-    assert saver.get_stats()["dropped"] == 2
-
-
-def test_raise_refuses_when_the_queue_is_full(tmp_path):
-    saver, gate = gated(tmp_path, 1, max_queue_size=1, queue_policy="raise")
-    with pytest.raises(CheckpointError, match="1 tasks wait for the checkpoint saver"):
-        saver.save_async({}, tmp_path / "c_9.pt")
-    gate.open.set()
-    saver.shutdown()
-
-
 def test_statistics_count_bytes_files_and_times(tmp_path):
     state = training_state()
     with AsyncCheckpointSaver(full_every=3) as saver:
@@ -136,14 +97,6 @@ def test_shutdown_twice_is_fine_and_saving_after_it_is_not(tmp_path):
     saver.shutdown()
     with pytest.raises(CheckpointError, match="shut down"):
         saver.save_async({}, tmp_path / "c.pt")
-
-
-def test_shutdown_says_when_time_ran_out(tmp_path):
-    saver, gate = gated(tmp_path, 1)
-    with pytest.raises(CheckpointError, match="2 tasks of the checkpoint saver are unfinished"):
-        saver.shutdown(timeout=0.01)
-    gate.open.set()
-    saver.shutdown()
 
 
 def test_an_error_in_the_block_is_not_hidden_by_the_savers(tmp_path):

@@ -102,18 +102,6 @@ def test_map_keeps_the_order_and_bounds_what_is_in_flight():
     worker.close()
 
 
-def test_many_threads_submit_to_one_worker():
-    worker, done = BackgroundWorker("busy", threads=3), []
-    threads = [threading.Thread(target=lambda: [worker.submit(done.append, i) for i in range(200)]) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    worker.wait(60)
-    assert len(done) == 1600
-    worker.close()
-
-
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_forked_child_is_refused_or_starts_again(restart):
     worker = BackgroundWorker("forked", restart_after_fork=restart)

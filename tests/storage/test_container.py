@@ -116,13 +116,6 @@ def test_names_that_do_not_fit_a_header_are_refused():
         ContainerWriter(MemoryFile(), "test").finish("x" * 100_000_000)
 
 
-def test_a_piece_is_read_into_memory(tmp_path):
-    with Container.open(write(tmp_path / "c.slip"), "test") as container:
-        out = memoryview(bytearray(5))
-        container.read_into(0, out)
-        assert bytes(out) == b"hello"
-
-
 def test_a_container_in_memory(tmp_path):
     file = MemoryFile()
     writer = ContainerWriter(file, "test")
@@ -170,28 +163,18 @@ def test_every_flipped_byte_and_every_cut_is_found(tmp_path):
 
 
 HOSTILE = {
-    "no description": lambda x: b"[]",
     "no json": lambda x: b"\xff\xfe",
     "deep": lambda x: b'{"head":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    "a kind that is a number": lambda x: x.description.__setitem__("kind", 7),
-    "a table that is no text": lambda x: x.description.__setitem__("pieces", 7),
     "a table in no hexadecimal": lambda x: x.description.__setitem__("pieces", "xy" * 11),
-    "half a row of the table": lambda x: x.description.__setitem__("pieces", "00" * 16),
     "pieces that overflow": lambda x: x.description.__setitem__("pieces", "00ffffffffffff00000000" * (1 << 16)),
     "pieces that do not fill the file": lambda x: x.description.__setitem__("pieces", "00" * 11),
     "an array of objects": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "O"),
-    "an array with fields": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "f4,f4"),
-    "an array of nothing known": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "(("),
     "a shape that does not fit": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [2, 4]),
     "a shape that overflows": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [1 << 40, 1 << 40, 0]),
-    "a shape of 1,000 dimensions": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [1] * 1000),
     "a piece that is not there": lambda x: x.head["state"]["arrays"][0].__setitem__(0, 99),
-    "a piece called true": lambda x: x.head["state"]["arrays"][0].__setitem__(0, True),
     "arrays missing": lambda x: x.head["state"].pop("arrays"),
-    "arrays that are a number": lambda x: x.head["state"].__setitem__("arrays", 7),
     "a torch dtype that is a function": lambda x: x.head["state"]["arrays"][1].__setitem__(1, "torch.load"),
     "a tree of another kind": lambda x: x.head["state"].__setitem__("tree", {"$exec": "1"}),
-    "a device with a huge number": lambda x: x.head["state"].__setitem__("tree", {"$device": "x" * 40}),
 }
 
 

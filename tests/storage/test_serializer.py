@@ -13,17 +13,14 @@ import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
 from slipstream.storage import serializer
-from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.reader import Reader
 from slipstream.storage.serializer import (
     MISSING,
     check_tree,
     flatten,
-    load_state,
     register_named_tuple,
     select,
-    store_state,
     unflatten,
     walk_leaves,
 )
@@ -107,54 +104,28 @@ def test_a_state_that_holds_itself_is_refused():
     "data",
     [
         {"$tensor": 5},
-        {"$tensor": -1},
         {"$tensor": True},
         {"$tensor": 0, "more": 1},
-        {"$parameter": []},
         {"$dict": [[[], 1]]},
         {"$dict": [[{"$tensor": 0}, 1]]},
-        {"$dict": 3},
-        {"$dict": [1]},
         {"$odict": [[]]},
         {"$int": "zz"},
-        {"$int": 3},
         {"$float": "00"},
-        {"$bytes": "0"},
         {"$numpy": ["O", "00"]},
-        {"$numpy": ["<f4", "00"]},
         {"$dtype": "load"},
         {"$device": "nowhere"},
         {"$size": [-1]},
         {"$tensordict": [[], [1 << 63]]},
-        {"$counter": [[]]},
         {"$defaultdict": [[], "os.system"]},
-        {"$defaultdict": [[], ["list"]]},
         {"$deque": [[1, 2], 1]},
-        {"$deque": [[], -1]},
-        {"$deque": [3, None]},
         {"$namedtuple": [[], 3]},
         {"$path": ["PosixPath", "x"]},
-        {"$path": ["Path", 3]},
-        {"$path": "x"},
         {"$unknown": 1},
     ],
 )
 def test_a_malformed_tree_is_refused(data):
     with pytest.raises(DamagedFileError, match="^test: "):
         check_tree(data, 1, Reader("test"))
-
-
-def test_expanded_and_empty_tensors_of_stride_0_come_back_dense():
-    state = {"expanded": torch.ones(1, 3).expand(4, 3), "empty": torch.from_numpy(np.array([]))}
-    assert state["empty"].stride() == (0,)
-    file = MemoryFile()
-    writer = ContainerWriter(file, "test")
-    writer.finish(store_state(writer, state))
-    container = Container.from_bytes(file.join(), "test", "memory")
-    loaded = load_state(container, container.head)
-    assert torch.equal(loaded["expanded"], state["expanded"]) and loaded["expanded"].stride() == (3, 1)
-    assert loaded["empty"].shape == (0,) and loaded["empty"].view(torch.uint8).numel() == 0
-    assert loaded["empty"].dtype == torch.float64
 
 
 def test_the_tensors_of_a_state_are_freed_with_it():
