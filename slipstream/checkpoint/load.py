@@ -62,7 +62,7 @@ def load_checkpoint(
     if keys is None:
         return state
     try:
-        tree, leaves = flatten(state, error=CheckpointError)
+        tree, leaves = flatten(state)
     except TypeError as error:
         raise CheckpointError(f"{file}: {error}") from error
     return unflatten(select(tree, list(keys)), leaves.data.__getitem__)

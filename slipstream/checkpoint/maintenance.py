@@ -64,7 +64,7 @@ def _write_slip(path: Path, target: Path, state: Any, compress: bool) -> None:
     if is_slip(path):
         with CheckpointFile(path) as slip:
             metrics, step = slip.metrics, slip.step
-    tree, leaves = flatten(state, error=CheckpointError)
+    tree, leaves = flatten(state)
     buffer = Staging().snapshot(leaves)
     with contextlib.closing(CheckpointWriter()) as writer:
         writer.write(target, tree, buffer.layout, buffer.fetch(), compress=compress, metrics=metrics, step=step)

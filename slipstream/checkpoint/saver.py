@@ -155,7 +155,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
                 raise CheckpointError(f"cannot save into {target.parent}: {type(error).__name__}: {error}") from error
             self._folders.add(folder)
         self._worker.make_room()
-        tree, leaves = flatten(checkpoint, error=CheckpointError, for_torch=form != "slip")
+        tree, leaves = flatten(checkpoint, for_torch=form != "slip")
         buffer = self._staging.snapshot(leaves)
         self._queue(start, target, buffer, self._write, target, form, tree, buffer, numbers, step)
         return target

@@ -74,20 +74,16 @@ class _Refused(Exception):
         self.node, self.reason = node, reason
 
 
-def flatten(
-    state: Any, *, detach: bool = False, share: bool = True, error: type[SaveError] = SaveError, for_torch: bool = False
-) -> tuple[Any, Leaves]:
+def flatten(state: Any, *, detach: bool = False, share: bool = True, for_torch: bool = False) -> tuple[Any, Leaves]:
     """Return the tree of `state` and its tensors, which are not copied. Types are kept: what cannot be is refused.
 
     Args:
         detach: keep the numbers only: no gradients, no parameters, and tensors of any subclass as plain ones.
         share: the same tensor object twice is one leaf; False makes it two.
-        error: raised instead of SaveError.
         for_torch: refuse what torch does not load with `weights_only=True`.
 
     Raises:
         TypeError: if something cannot be kept as data; the message names its place.
-        SaveError: (or `error`) if the state is nested too deep, or holds itself.
     """
     data: list[Any] = []
     names: list[Any] = []
@@ -111,7 +107,7 @@ def flatten(
         if detach and isinstance(node, tensor):
             return {"$tensor": leaf(node.detach().as_subclass(tensor), name)}
         if depth > MAX_DEPTH:
-            raise error(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
+            raise TypeError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
         if kind is dict or kind in _MAPPINGS:
             named, children = kind is dict, []
             for key, value in node.items():  # training waits for this loop: the common case is handled without a call
@@ -130,7 +126,7 @@ def flatten(
                 return dict(zip(node, children, strict=True))
             pairs = [[_flat_key(key), child] for key, child in zip(node, children, strict=True)]
             if not _TEXTS.issuperset(map(type, node)):
-                _check_keys(node, error)
+                _check_keys(node)
             if kind is dict:
                 return {"$dict": pairs}
             # state_dict() keeps the versions of modules in _metadata
@@ -200,7 +196,7 @@ def _number_to_json(value: Any) -> Any:
     if -_SAFE_INTEGER < value < _SAFE_INTEGER:
         return value
     if value.bit_length() > _MAX_INTEGER_BITS:
-        raise SaveError(f"an integer of {value.bit_length()} bits cannot be saved, the limit is {_MAX_INTEGER_BITS}")
+        raise TypeError(f"an integer of {value.bit_length()} bits cannot be saved, the limit is {_MAX_INTEGER_BITS}")
     return {"$int": hex(value)}
 
 
@@ -238,10 +234,12 @@ def _flat_key(key: Any) -> Any:
     return flat
 
 
-def _check_keys(keys: Any, error: type[SaveError]) -> None:
+def _check_keys(keys: Any) -> None:
     chosen = sum(map(_hash_can_be_chosen, keys))
     if chosen > _MAX_CHOSEN_KEYS:
-        raise error(f"a dict with {chosen} keys that are large numbers or tuples cannot be saved: use texts as keys")
+        raise TypeError(
+            f"a dict with {chosen} keys that are large numbers or tuples cannot be saved: use texts as keys"
+        )
 
 
 def _hash_can_be_chosen(key: Any) -> bool:
@@ -314,15 +312,6 @@ def check_tree(tree: Any, leaves: int, reader: Reader) -> Any:
     return tree
 
 
-from_json = check_tree  # for callers of the older form of trees
-Node = dict
-
-
-def to_json(tree: Any) -> Any:
-    """Return the tree, which is JSON."""
-    return tree
-
-
 def unflatten(
     tree: Any,
     leaf: Callable[[int], Any],
@@ -330,7 +319,6 @@ def unflatten(
     *,
     values: bool = True,
     batch_size: Callable[[list[int]], list[int]] | None = None,
-    stack: Callable[[Any], Any] | None = None,
     named_tuple: Callable[[str], Callable[..., Any]] | None = None,
 ) -> Any:
     """Return the state of a tree, with `leaf(i)` in the place of tensor i.
@@ -340,7 +328,6 @@ def unflatten(
         reader: refuses what `flatten` does not write.
         values: False leaves out everything that is not a tensor, and the containers that are empty then.
         batch_size: gives the batch size of a TensorDict, if it is not the saved one.
-        stack: gives the list of a NonTensorStack, if it is not the saved one.
         named_tuple: gives the class of named tuples of a name, if it is not the registered one.
     """
     reader = reader or Reader("the state")
@@ -402,8 +389,7 @@ def unflatten(
         if tag == "$stack":
             from tensordict import NonTensorStack
 
-            made = list(items(value, depth))
-            return NonTensorStack.from_list(stack(made) if stack else made)
+            return NonTensorStack.from_list(list(items(value, depth)))
         return _DECODERS[tag](value, reader)
 
     try:
@@ -411,7 +397,7 @@ def unflatten(
             return build(tree, 0)
     finally:
         # `build` refers to itself, and would keep all tensors until the next garbage collection.
-        leaf, batch_size, stack = _no_leaf, None, None
+        leaf, batch_size = _no_leaf, None
 
 
 def _keys(data: Any, reader: Reader) -> list[Any]:
