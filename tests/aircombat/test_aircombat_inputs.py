@@ -168,7 +168,7 @@ def test_an_opponent_beside_two_acting_sides_is_refused():
 
 
 def test_an_action_by_names_must_have_all_three():
-    with pytest.raises(ValueError, match="there is no fire"):
+    with pytest.raises(ValueError, match=r"not rudder \[2\], throttle \[2\]"):
         as_action({"rudder": torch.zeros(2), "throttle": torch.zeros(2)})
 
 

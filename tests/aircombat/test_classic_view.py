@@ -68,7 +68,7 @@ def test_dt_is_taken_in_physics_steps():
 
 @pytest.mark.parametrize("dt", [0.0, -1.0, math.nan, math.inf])
 def test_a_dt_that_is_no_time_is_refused(dt):
-    with pytest.raises(ValueError, match="dt must be a positive number of seconds"):
+    with pytest.raises(ValueError, match="must be a positive multiple of the physics step"):
         make(sides=2).classic().step(actions(), dt=dt)
 
 
@@ -91,7 +91,7 @@ def test_rewards_of_an_end_that_one_asks_about():
 
 def test_wrong_actions_are_named():
     both, one = make(sides=2).classic(), make().classic()
-    with pytest.raises(ValueError, match="missing: .*p2_fire"):
+    with pytest.raises(ValueError, match="actions must be .*p2_fire, not p1_rudder, p1_throttle, p1_fire$"):
         both.step(actions(players=("p1",)))
     with pytest.raises(ValueError, match="the env flies p2 itself"):
         one.step(actions())
@@ -178,8 +178,6 @@ def test_named_observations_are_grouped_back():
     again = to_grouped(to_named(view))
     assert set(again) == set(GROUPS) and all(torch.equal(again[name], view[name]) for name in GROUPS)
     assert torch.equal(again["reach"], view["reach"])
-    with pytest.raises(ValueError, match="no 'own_y'"):
-        to_grouped({"own_x": torch.zeros(1)})
 
 
 def test_states_hold_every_body():
@@ -201,9 +199,3 @@ def test_states_hold_every_body():
     assert states["is_player1"][0].tolist() == [True, False, *[True] * 6, *[False] * 6]
     states["x"].zero_()
     assert (duels.pos[..., 0] != 0).all()
-
-
-def test_render_state_has_midrangerls_names_too():
-    env = make(1, sides=2)
-    state = env.classic().get_render_state(0)
-    assert state["aircraft1"]["x"] == 10_000.0 and state["aircraft2"] == state["aircraft"][1] and not state["game_over"]

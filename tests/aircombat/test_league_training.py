@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -182,6 +183,9 @@ def test_eval_prints_a_matrix(whole, capsys):
     for pair in result["pairs"]:
         assert pair["won"] + pair["draw"] + pair["lost"] == pair["games"] == 8
         assert pair["won_low"] <= pair["won_share"] <= pair["won_high"]
+        assert list(pair["parts"]) == ["side 1", "side 2", "15–30 km", "30–45 km", "45–60 km"]
+        sides, bands = (np.sum(list(pair["parts"].values())[at], 0).tolist() for at in (slice(2), slice(2, 5)))
+        assert sides == bands == [pair["won"], pair["draw"], pair["lost"]]
     assert [p["lost"] for p in result["pairs"] if p["blue"] == "evade"] == [0, 0]  # which never fires
     assert result["ratings"]["pursuit"]["elo"] == 1000 and result["ratings"]["evade"]["elo"] is None  # never decided
     assert "Elo by decided games, pursuit being 1000" in text and "won − lost" in text and "won of decided" in text

@@ -174,9 +174,9 @@ class Giving(BaseAgent):
         ),
         (
             {"rudder": torch.zeros(4), "throttle": torch.zeros(4), "fire": torch.zeros(1)},
-            r"must be \[N\] each, not \[4\], \[4\], \[1\]",
+            r"\[N\] each, not rudder \[4\], throttle \[4\], fire \[1\]",
         ),
-        (None, r"must return a tensor \[N, 3\] or a mapping of rudder, throttle, fire, not NoneType"),
+        (None, r"a mapping of rudder, throttle, fire, \[N\] each, not NoneType"),
     ],
 )
 def test_what_an_agent_gives_must_be_one_action_a_duel(given, message):

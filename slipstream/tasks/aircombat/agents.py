@@ -257,14 +257,15 @@ def as_action(given: Tensor | Mapping[str, Tensor]) -> Tensor:
     """Return an agent's action as one tensor [..., 3] without gradients."""
     if isinstance(given, Tensor):
         return given.detach()
-    if not isinstance(given, Mapping):
+    try:
+        return torch.stack([given[name].detach().to(torch.float32) for name in COMMANDS], -1)
+    except (TypeError, KeyError, IndexError, AttributeError, RuntimeError) as error:
         raise ValueError(
-            f"an agent's act must return a tensor [N, 3] or a mapping of {', '.join(COMMANDS)}, not {type(given).__name__}"
-        )
-    missing = [name for name in COMMANDS if name not in given]
-    if missing:
-        raise ValueError(f"an action needs {', '.join(COMMANDS)}; there is no {missing[0]} among {', '.join(given)}")
-    shapes = [str(list(given[name].shape)) for name in COMMANDS]
-    if len(set(shapes)) > 1:
-        raise ValueError(f"{', '.join(COMMANDS)} of an action must be [N] each, not {', '.join(shapes)}")
-    return torch.stack([given[name].detach().to(torch.float32) for name in COMMANDS], -1)
+            f"an action must be a tensor [N, 3], or a mapping of {', '.join(COMMANDS)}, [N] each, not {_shapes(given)}"
+        ) from error
+
+
+def _shapes(given: Any) -> str:
+    if not isinstance(given, Mapping):
+        return type(given).__name__
+    return ", ".join(f"{name} {list(getattr(x, 'shape', ()))}" for name, x in given.items())

@@ -102,47 +102,32 @@ class ClassicView:
             "target_idx": torch.where(is_missile, 1 - owner, -1),
         }
 
-    def get_render_state(self, env_idx: int = 0) -> dict[str, Any]:
-        """Return one duel as plain numbers: `AirCombatEnv.get_render_state` plus aircraft1, aircraft2 and game_over."""
-        state = self.env.get_render_state(env_idx)
-        one, two = state["aircraft"]
-        return state | {"aircraft1": one, "aircraft2": two, "game_over": state["winner"] is not None}
-
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
     def _action(self, actions: dict[str, Tensor]) -> Tensor:
-        players = PLAYERS[: self.env.sides]
-        expected = [f"{player}_{name}" for player in players for name in COMMANDS]
-        missing = [key for key in expected if key not in actions]
-        unknown = [key for key in actions if key not in expected]
-        if missing or unknown:
+        expected = [f"{player}_{name}" for player in PLAYERS[: self.env.sides] for name in COMMANDS]
+        if set(actions) != set(expected):
             hint = "" if self.env.sides == 2 else " (the env flies p2 itself: use sides=2 to fly both)"
-            raise ValueError(
-                f"actions must be {', '.join(expected)}; missing: {missing or 'none'}, unknown: {unknown or 'none'}{hint}"
-            )
+            raise ValueError(f"actions must be {', '.join(expected)}, not {', '.join(actions)}{hint}")
         for key in expected:
             self._check(key, actions[key])
-        commands = torch.stack([actions[key].to(torch.float32) for key in expected], -1).unflatten(
-            -1, (len(players), -1)
-        )
+        commands = torch.stack([actions[key].to(torch.float32) for key in expected], -1).unflatten(-1, (-1, 3))
         return commands[:, 0] if self.env.sides == 1 else commands.transpose(0, 1)
 
-    def _check(self, name: str, x: Tensor) -> None:
-        if not isinstance(x, Tensor) or x.shape != (self.num_envs,):
-            given = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
-            raise ValueError(f"{name} must be a tensor of shape [{self.num_envs}], not {given}")
+    def _check(self, name: str, x: Any) -> None:
+        shape = list(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        if shape != [self.num_envs]:
+            raise ValueError(f"{name} must be a tensor of shape [{self.num_envs}], not {shape}")
 
     def _ticks(self, dt: float | None) -> int | None:
         if dt is None:
             return None
-        if not (math.isfinite(dt) and dt > 0):
-            raise ValueError(f"dt must be a positive number of seconds, not {dt}")
         step = self.env.engine.rules.dt_s
-        ticks = round(dt / step)
+        ticks = round(dt / step) if math.isfinite(dt) else 0
         if ticks < 1 or abs(ticks * step - dt) > 1e-4 * step:
             raise ValueError(
-                f"dt={dt:.6g} s must be a multiple of the physics step of {step:.6g} s: "
+                f"dt={dt:.6g} s must be a positive multiple of the physics step of {step:.6g} s: "
                 f"build the env with time_scale={dt * 60:g}"
             )
         return ticks

@@ -83,12 +83,6 @@ def to_named(view: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def to_grouped(observation: Mapping[str, Tensor]) -> SideView:
     """Return the grouped observation of the named form, [N] each. The inverse of `to_named`."""
-    missing = [name for name in OBSERVED if name not in observation]
-    if missing:
-        raise ValueError(
-            f"the observation has no {missing[0]!r}; it needs the groups {', '.join(GROUPS)}, or the names that "
-            "env.classic().get_observations() gives"
-        )
     view = SideView(can_fire=observation["can_fire"].unsqueeze(-1))
     for group, members in _MEMBERS.items():
         view[group] = torch.stack([observation[name] for name in members], -1).unflatten(-1, GROUPS[group])

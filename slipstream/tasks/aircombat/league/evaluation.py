@@ -15,7 +15,7 @@ from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.config.help import ConfigError
 from slipstream.recordings import SUFFIX, Recording, export_recording, write_html
 from slipstream.tasks.aircombat.agents import BaseAgent, create_agent, is_checkpoint
-from slipstream.tasks.aircombat.env import AirCombatEnv
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.matches import Games, Match, Recorder, Score, anchor_of, rate
 from slipstream.tasks.aircombat.league.policies import SHIPPED, LearnedAgent
 from slipstream.tasks.aircombat.recording import duel_recording
@@ -26,6 +26,7 @@ from slipstream.ui.film import check_outputs
 from slipstream.ui.tables import TextTable, format_rate, progress_bar
 
 OPPONENTS = ("pursuit", "crank", "evade")
+RANGE_BANDS = 3  # of equal width
 
 
 def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callable[[str], None]) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
             env = AirCombatEnv(cfg.games, device, cfg.seed, world)  # every pair has the same starts
             recorder = Recorder(env) if cfg.eval.picture and not film else None
             games = Match(env, agents[0][red], agents[1][blue]).play(progress, recorder)
-        pairs.append({"red": red, "blue": blue, **tally(games)})
+        pairs.append({"red": red, "blue": blue, **tally(games), "parts": parts(games, cfg.env)})
         film = (recorder, games) if recorder else film
     result = {"games": cfg.games, "start": cfg.env.start, "time_scale": cfg.env.time_scale, "pairs": pairs}
     log(_pairs_table(pairs).render())
@@ -98,6 +99,17 @@ def tally(games: Games) -> dict[str, Any]:
     return found | {"played": len(games.won), "seconds": float(games.elapsed_s.mean())}
 
 
+def parts(games: Games, world: AirCombatConfig) -> dict[str, list[int]]:
+    """Return red's games won, drawn and lost by its side, and by bands of the start range."""
+    where = {"side 1": ~games.swapped, "side 2": games.swapped}
+    if world.start == "random":
+        edges = torch.linspace(*world.starts.range_m, RANGE_BANDS + 1).tolist()
+        band = torch.bucketize(games.range_m, torch.tensor(edges[1:-1]))
+        where |= {f"{a / 1000:.0f}–{b / 1000:.0f} km": band == k for k, (a, b) in enumerate(itertools.pairwise(edges))}
+    scores = {name: games.score(mask) for name, mask in where.items()}
+    return {name: [score.won, score.draw, score.lost] for name, score in scores.items()}
+
+
 def short_name(name: str) -> str:
     """Return an agent's name for tables: for a path the run, and the file if one is named."""
     path = Path(name)
@@ -137,7 +149,7 @@ def _record(
 def _shown_pair(pair: dict[str, Any]) -> dict[str, Any]:
     """Return the result of a pair for the page."""
     names = {who: short_name(pair[who]) for who in ("red", "blue")}
-    return names | {"all": [pair["won"], pair["draw"], pair["lost"]]}
+    return names | {"all": [pair["won"], pair["draw"], pair["lost"]], "parts": pair["parts"]}
 
 
 def _names(text: str) -> list[str]:
