@@ -20,7 +20,7 @@ from torch import Tensor
 from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box, Discrete, Spec
 from slipstream.models.encoders import Specs
-from slipstream.storage.reader import Reader, shorten
+from slipstream.storage.tensor_file import Reader, shorten
 
 METADATA, FILE = "metadata.json", "main_data.hdf5"
 Key = tuple[str, ...]

@@ -27,8 +27,8 @@ from slipstream.replay.rows import END_KEYS, find_ends
 from slipstream.rollouts.export import outcome_key
 from slipstream.rollouts.file import RolloutFile
 from slipstream.rollouts.storage import rollout_files
-from slipstream.storage.reader import Reader
 from slipstream.storage.schema import flatten
+from slipstream.storage.tensor_file import Reader
 
 if TYPE_CHECKING:
     from slipstream.replay import ReplayBuffer

@@ -23,11 +23,18 @@ from slipstream.checkpoint.torch_files import Locator, locator, read_torch
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
-from slipstream.storage.container import HASH_BYTES, START, Container, is_container, read_identity
 from slipstream.storage.files import refuse_outside_links, regular_files
-from slipstream.storage.reader import MAX_DIMENSIONS, Reader
-from slipstream.storage.serializer import MISSING, check_tree, flatten, select, torch_dtype, unflatten, walk_leaves
 from slipstream.storage.staging import View, make_tensor
+from slipstream.storage.tensor_file import (
+    HASH_BYTES,
+    MAX_DIMENSIONS,
+    START,
+    Reader,
+    TensorFile,
+    is_tensor_file,
+    read_identity,
+)
+from slipstream.storage.tree import MISSING, check_tree, flatten, select, unflatten, walk_leaves
 
 KIND = "ckpt"
 FORMS = (".slip", ".lz4", "")
@@ -82,7 +89,7 @@ def load_hashed(path: Path) -> tuple[Any, str]:
 
 def is_slip(path: Path) -> bool:
     """Whether the file begins as `.slip` files do, or is called so."""
-    return is_container(path) or path.suffix == ".slip"
+    return is_tensor_file(path) or path.suffix == ".slip"
 
 
 def find_file(path: str | Path) -> Path:
@@ -246,15 +253,15 @@ Chunk = tuple[int, int]  # number of the stream, number in the stream
 Target = tuple[int, np.ndarray]  # where in the chunk, and the bytes to fill from there
 
 
-def open_container(path: Path, max_bytes: int | None = None, data: bytes | None = None) -> Container:
+def open_container(path: Path, max_bytes: int | None = None, data: bytes | None = None) -> TensorFile:
     """Open a `.slip` file, or its bytes in memory; `head` is not checked yet."""
     reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
     if data is not None:
-        return Container.from_bytes(data, KIND, str(path), reader=reader)
-    return Container.open(path, KIND, reader=reader)
+        return TensorFile.from_bytes(data, KIND, str(path), reader=reader)
+    return TensorFile.open(path, KIND, reader=reader)
 
 
-def read_base(container: Container) -> tuple[str, bytes] | None:
+def read_base(container: TensorFile) -> tuple[str, bytes] | None:
     """Return name and identity of the complete file that a difference needs; None for a complete one."""
     reader, given = container.reader, container.head["base"]
     if given is None:
@@ -269,7 +276,7 @@ class CheckpointFile:
     """An open `.slip` file. `load` returns its state, or the part below some keys.
 
     Args:
-        max_bytes: memory that loading may take; None for the default of `slipstream.storage.reader`.
+        max_bytes: memory that loading may take; None for the default of `slipstream.storage.tensor_file`.
         data: the bytes of the file, if they were read before.
         as_base: the file must be complete: it is opened for a difference, and a base may not need a base itself.
     """
@@ -455,4 +462,4 @@ def _read_itemsize(dtype: Any, reader: Reader) -> int:
     """Check the name of a dtype; return the bytes of a number."""
     if reader.text(dtype, "a dtype", 64).startswith("numpy:"):
         return reader.dtype(dtype.removeprefix("numpy:"), "a dtype").itemsize
-    return torch_dtype(dtype, reader).itemsize
+    return reader.torch_dtype(dtype, "a dtype").itemsize

@@ -12,8 +12,8 @@ from slipstream.checkpoint.saver import CheckpointWriter
 from slipstream.checkpoint.torch_files import write_pt
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import DISK, regular_files
-from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Staging
+from slipstream.storage.tree import flatten
 
 SUFFIXES = {"pt": ".export.pt", "slip": ".export.pt.slip", "safetensors": ".safetensors"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.load import FORMS, number_of, open_container, read_base, series_of
-from slipstream.storage.container import is_container
 from slipstream.storage.files import FileSystem, point_link, sync_folder
+from slipstream.storage.tensor_file import is_tensor_file
 
 
 def keep_last(saved: Path, count: int, bases: dict[Path, str], fs: FileSystem) -> list[Path]:
@@ -41,7 +41,7 @@ def keep_last(saved: Path, count: int, bases: dict[Path, str], fs: FileSystem) -
 def base_of(path: Path) -> str:
     """Return the name of the file that a difference needs; "" for a complete, a torch, or a damaged file."""
     with contextlib.suppress(CheckpointError, OSError):
-        if is_container(path):
+        if is_tensor_file(path):
             with open_container(path) as container, container.reader.parsing("the index"):
                 base = read_base(container)
                 return base[0] if base else ""

@@ -32,12 +32,12 @@ from slipstream.checkpoint.torch_files import write_lz4, write_pt
 from slipstream.storage.background import SAVER_NICE, BackgroundWorker
 from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk
 from slipstream.storage.codec.registry import RAW
-from slipstream.storage.container import ContainerWriter, Entry, checksum_of, entry_type, read_identity, unique_name
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import DISK, FileSystem, atomic_file, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
-from slipstream.storage.serializer import flatten, unflatten, walk_leaves
 from slipstream.storage.staging import MOMENTS, Buffer, Layout, View, make_tensor, plain_dtype
+from slipstream.storage.tensor_file import Entry, TensorFileWriter, checksum_of, entry_type, read_identity, unique_name
+from slipstream.storage.tree import flatten, unflatten, walk_leaves
 
 SLIP_HINT = (
     "checkpoints are .slip files: slipstream.load_checkpoint(path) opens them, `slipstream ckpt export PATH --to pt` writes a "
@@ -351,7 +351,7 @@ class CheckpointWriter:
         raw = None if compress else _tensor_entries(tree, layout)
         largest = [Entry(_stream_name(s), "U8", [x.nbytes], x.nbytes) for s, x in enumerate(layout.streams)]
         with atomic_file(path, self._fs) as file:
-            writer = ContainerWriter(file, KIND)
+            writer = TensorFileWriter(file, KIND)
             writer.reserve(head, raw or largest, len(chunks))
             for s, codec, payload, checksum in self._encoders.map(encode, chunks):
                 writer.add(payload, name=_stream_name(s), codec=codec, checksum=checksum)

@@ -19,8 +19,8 @@ import torch
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import FileSystem, atomic_file
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import MAX_DEPTH
+from slipstream.storage.tensor_file import Reader
+from slipstream.storage.tree import MAX_DEPTH
 
 Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"

@@ -13,7 +13,7 @@ from slipstream.checkpoint import maintenance
 from slipstream.checkpoint.load import CheckpointFile, find_file, is_slip, load_checkpoint, sha256_of
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.errors import SaveError
-from slipstream.storage.serializer import flatten, walk_leaves
+from slipstream.storage.tree import flatten, walk_leaves
 from slipstream.ui.tables import format_number
 
 

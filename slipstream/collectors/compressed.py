@@ -19,9 +19,9 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.specs import Key
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.schema import as_array
-from slipstream.storage.serializer import load_state, store_state, torch_dtype
+from slipstream.storage.tensor_file import MemoryFile, TensorFile, TensorFileWriter
+from slipstream.storage.tree import load_state, store_state
 
 SMALL_FRAME = 64  # bytes: below, the table of places takes what compressing saves
 LEAST_RATIO = 1.1  # a key that gains less stays plain
@@ -86,7 +86,7 @@ class CompressedFrames:
     def to_bytes(self) -> bytes:
         """Return everything as bytes for another process or machine, with the blocks as they are in memory."""
         file = MemoryFile()
-        writer = ContainerWriter(file, KIND)
+        writer = TensorFileWriter(file, KIND)
         for _, block in self._column.blocks():
             writer.add(block, name="blocks")
         dtype = str(self.dtype).removeprefix("torch.")
@@ -100,10 +100,10 @@ class CompressedFrames:
         Raises:
             DamagedFileError: (a ValueError) if the bytes are something else, or damaged.
         """
-        container = Container.from_bytes(data, KIND, "compressed frames")
+        container = TensorFile.from_bytes(data, KIND, "compressed frames")
         reader, head = container.reader, container.head
         with reader.parsing("the head"):
-            shape, dtype = reader.shape(head["shape"], "the shape"), torch_dtype(head["dtype"], reader)
+            shape, dtype = reader.shape(head["shape"], "the shape"), reader.torch_dtype(head["dtype"], "the dtype")
             level = reader.integer(head["level"], "the level", 0, 16)
             frames = cls(torch.empty((0, *shape), dtype=dtype, device=device), level)
             for number in range(len(container)):
@@ -200,7 +200,7 @@ class CompressedBatch:
     def to_bytes(self) -> bytes:
         """Return everything as bytes for a file, another process or another machine; nothing is compressed again."""
         file = MemoryFile()
-        writer = ContainerWriter(file, BATCH_KIND)
+        writer = TensorFileWriter(file, BATCH_KIND)
         frames = [torch.frombuffer(bytearray(x.to_bytes()), dtype=torch.uint8) for x in self.frames.values()]
         writer.finish(store_state(writer, {"plain": self.plain, "keys": [*self.frames], "frames": frames}))
         return file.join().tobytes()
@@ -212,7 +212,7 @@ class CompressedBatch:
         Raises:
             DamagedFileError: (a ValueError) if the bytes are something else, or damaged.
         """
-        container = Container.from_bytes(data, BATCH_KIND, "a compressed batch")
+        container = TensorFile.from_bytes(data, BATCH_KIND, "a compressed batch")
         state = load_state(container, container.head)
         with container.reader.parsing("the batch"):
             opened = [CompressedFrames.from_bytes(x.numpy().tobytes(), device) for x in state["frames"]]

@@ -31,7 +31,7 @@ from slipstream.envs.collector import Collector
 from slipstream.envs.rollout import Frame, Rollout
 from slipstream.sim.devices import set_threads
 from slipstream.sim.random import derive_seed
-from slipstream.storage.serializer import pack_state, unpack_state
+from slipstream.storage.tree import pack_state, unpack_state
 
 Make = Callable[[int], tuple[Any, Any]]  # seed -> env, policy
 

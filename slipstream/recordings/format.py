@@ -21,9 +21,8 @@ import numpy as np
 
 from slipstream.storage.codec.chunks import zstd_compressor, zstd_decompress
 from slipstream.storage.codec.registry import CodecError
-from slipstream.storage.container import Container, ContainerWriter
 from slipstream.storage.files import atomic_file
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter
 
 KIND = "recd"
 SUFFIX = ".rec"
@@ -64,7 +63,7 @@ class Recording:
         """Write the file, complete or not at all."""
         path = Path(path)
         with atomic_file(path) as file:
-            writer = ContainerWriter(file, KIND)
+            writer = TensorFileWriter(file, KIND)
             specs = {}
             for name, array in self._named_arrays():
                 spec, planes = _pack(array, self.precision.get(name))
@@ -131,7 +130,7 @@ def load_recording(path: str | PathLike[str], *, reader: Reader | None = None) -
         TooLargeError: It would take more memory than the limit.
     """
     reader = reader or Reader(path)
-    with Container.open(Path(path), KIND, reader=reader) as container, reader.parsing("the head"):
+    with TensorFile.open(Path(path), KIND, reader=reader) as container, reader.parsing("the head"):
         head = container.head
         if reader.integer(head["version"], "the version") != VERSION:
             reader.fail(f"version {head['version']} of recordings; this Slipstream reads {VERSION}: update it")
@@ -152,7 +151,7 @@ def load_recording(path: str | PathLike[str], *, reader: Reader | None = None) -
 def read_title(path: str | PathLike[str], *, reader: Reader | None = None) -> dict[str, Any]:
     """Return scene, title, length and outcomes of a recording without reading its arrays."""
     reader = reader or Reader(path)
-    with Container.open(Path(path), KIND, reader=reader) as container, reader.parsing("the head"):
+    with TensorFile.open(Path(path), KIND, reader=reader) as container, reader.parsing("the head"):
         head = container.head
         frames = reader.shape(head["data"]["clock:"]["shape"], "the clock")[0]
         known = {name: reader.text(head[name], name, 400) for name in ("scene", "title")}
@@ -195,7 +194,7 @@ def _quantize(array: np.ndarray, step: float) -> tuple[np.ndarray, float]:
     return np.where(finite, codes, np.iinfo(dtype).min).astype(dtype), offset
 
 
-def _unpack(container: Container, spec: Any, name: str) -> np.ndarray:
+def _unpack(container: TensorFile, spec: Any, name: str) -> np.ndarray:
     """Read the array of a piece; its memory is claimed before it is decompressed."""
     reader = container.reader
     shape, dtype = reader.shape(spec["shape"], name), reader.dtype(spec["dtype"], name)

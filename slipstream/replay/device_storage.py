@@ -25,11 +25,10 @@ from slipstream.replay.batches import make_batch
 from slipstream.replay.persistence import KIND
 from slipstream.replay.rows import END_KEYS, check_ends, find_ends, is_shifted_view, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
-from slipstream.storage.container import Container, ContainerWriter
 from slipstream.storage.files import atomic_file, prepare_folder
-from slipstream.storage.reader import Reader, shorten
 from slipstream.storage.schema import Key, Schema, show
-from slipstream.storage.serializer import load_state, store_state
+from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, shorten
+from slipstream.storage.tree import load_state, store_state
 
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # dtypes in which NaN equals itself
 RING_FILE = "ring.slip"
@@ -587,13 +586,13 @@ class DeviceStorage:
         state = self.state_dict()
         prepare_folder(folder)
         with atomic_file(folder / RING_FILE) as file:
-            writer = ContainerWriter(file, KIND)
+            writer = TensorFileWriter(file, KIND)
             writer.finish(store_state(writer, state))
 
     def load(self, folder: Path, max_bytes: int | None = None) -> None:
         """Load what `save` wrote."""
         path = folder / RING_FILE
-        with Container.open(path, KIND, reader=Reader(path, max_bytes=max_bytes)) as container:
+        with TensorFile.open(path, KIND, reader=Reader(path, max_bytes=max_bytes)) as container:
             self.load_state_dict(load_state(container, container.head))
 
     def close(self) -> None:

@@ -33,9 +33,8 @@ from slipstream.replay.rows import Rows, StreamBatch, read_episode
 from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.blocks import BlockColumn
-from slipstream.storage.container import Container
-from slipstream.storage.reader import Reader
 from slipstream.storage.schema import Key, Schema
+from slipstream.storage.tensor_file import Reader, TensorFile
 
 _MOST_WAITING = 1 << 24  # bytes of raw blocks that wait to be sealed in a full buffer with a limit in bytes
 _MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
@@ -376,7 +375,7 @@ class HostStorage:
         with self.writing:
             path, full = self._save(self._spill_dir)
             if path is not None:
-                container = Container.open(path, KIND)
+                container = TensorFile.open(path, KIND)
                 for key, first_row, section in full:
                     column: Any = self.memory.columns[key]
                     column.relocate(first_row, container, section)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.storage.jit import native
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import Reader
 
 STEP, ROW, LINK, BACK, FLAGS = range(5)  # columns of the table of pieces
 NO_LINK = -1  # the episode ends here; -2 - e: it continues in env e, whose next piece has not come yet

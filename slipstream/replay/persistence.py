@@ -25,11 +25,10 @@ from slipstream.replay.rows import StreamState
 from slipstream.replay.samplers import Sampler
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import HEADER_BYTES, header_of, read_header
-from slipstream.storage.container import Container, ContainerWriter, Deferred, MemoryFile
 from slipstream.storage.files import atomic_file, prepare_folder
-from slipstream.storage.reader import Reader
 from slipstream.storage.schema import Key, KeySpec, show
-from slipstream.storage.serializer import load_state, store_state
+from slipstream.storage.tensor_file import Deferred, MemoryFile, Reader, TensorFile, TensorFileWriter
+from slipstream.storage.tree import load_state, store_state
 
 KIND = "rply"
 LIST_FILE = "replay.slip"
@@ -52,7 +51,7 @@ class Folder:
 # --- contents as pieces of a file and back
 
 
-def write_rows(memory: Memory, writer: ContainerWriter, first: int) -> tuple[Any, list[FullBlock]]:
+def write_rows(memory: Memory, writer: TensorFileWriter, first: int) -> tuple[Any, list[FullBlock]]:
     """Write all pieces from `first` on; return (JSON for the head, the full blocks)."""
     pieces = memory.index.export(first)
     first_row = int(pieces[0, ROW])
@@ -85,7 +84,7 @@ def write_rows(memory: Memory, writer: ContainerWriter, first: int) -> tuple[Any
 class RowsFile:
     """A file of rows whose head and pieces were read; `restore` reads the rest."""
 
-    def __init__(self, container: Container, head: Any) -> None:
+    def __init__(self, container: TensorFile, head: Any) -> None:
         self.container, self.head, self.name = container, head, container.reader.name
         reader = container.reader
         for _, reason in container.damage():  # every byte is checked here, once
@@ -101,7 +100,7 @@ class RowsFile:
     def open(cls, path: Path, reader: Reader) -> RowsFile:
         """Open a file of rows."""
         reader.name = str(path)
-        container = Container.open(path, KIND, reader=reader)
+        container = TensorFile.open(path, KIND, reader=reader)
         return cls(container, container.head)
 
 
@@ -110,7 +109,7 @@ def restore(memory: Memory, files: list[RowsFile], reader: Reader) -> None:
     if not files:
         return
     # by key and first row, the file and its section; of an unfinished block the newest counts
-    blocks: dict[Key, dict[int, tuple[Container, int]]] = {}
+    blocks: dict[Key, dict[int, tuple[TensorFile, int]]] = {}
     for file in files:
         memory.schema.restore(file.head["schema"], reader)
         memory.index.restore(file.first_piece, file.pieces, len(file.ends), reader)
@@ -145,7 +144,7 @@ def _append_plain(column: Any, file: RowsFile, rows: np.ndarray) -> None:
 
 
 def _restore_blocks(
-    memory: Memory, spec: KeySpec, blocks: dict[int, tuple[Container, int]], reader: Reader
+    memory: Memory, spec: KeySpec, blocks: dict[int, tuple[TensorFile, int]], reader: Reader
 ) -> BlockColumn:
     """Return a column of blocks; if the buffer spills, full ones stay in their files."""
     first, section = blocks[min(blocks)]
@@ -226,12 +225,12 @@ def write_save(
     if last > first:
         rows = path / f"rows-{folder.identity}-{number:08d}.slip"
         with atomic_file(rows) as file:
-            writer = ContainerWriter(file, KIND)
+            writer = TensorFileWriter(file, KIND)
             head, full = write_rows(memory, writer, first)
             writer.finish(head)
         files.append([rows.name, last])
     with atomic_file(path / LIST_FILE) as file:
-        writer = ContainerWriter(file, KIND)
+        writer = TensorFileWriter(file, KIND)
         state = store_state(writer, export_state(memory, sampler, lock))
         writer.finish({"identity": folder.identity, "number": number, "files": files, "state": state})
     kept = {name for name, _ in files}
@@ -245,7 +244,7 @@ def write_save(
 def write_bytes(memory: Memory, sampler: Sampler, lock: threading.Lock) -> np.ndarray:
     """Return everything as bytes."""
     index, file = memory.index, MemoryFile()
-    writer = ContainerWriter(file, KIND)
+    writer = TensorFileWriter(file, KIND)
     rows = write_rows(memory, writer, index.head)[0] if index.tail > index.head else None
     state = store_state(writer, export_state(memory, sampler, lock))
     writer.finish({"rows": rows, "state": state})
@@ -254,7 +253,7 @@ def write_bytes(memory: Memory, sampler: Sampler, lock: threading.Lock) -> np.nd
 
 def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:
     """Return (files of rows, the state) from what `write_bytes` returned."""
-    container = Container.from_bytes(data, KIND, reader.name, reader=reader)
+    container = TensorFile.from_bytes(data, KIND, reader.name, reader=reader)
     with reader.parsing("the saved buffer"):
         files = [] if container.head["rows"] is None else [RowsFile(container, container.head["rows"])]
         return files, load_state(container, container.head["state"])
@@ -263,7 +262,7 @@ def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:
 def read_list(path: Path, reader: Reader) -> dict[str, Any]:
     """Read the list of the last save. Raises FileNotFoundError if there is none."""
     reader.name = str(path / LIST_FILE)
-    container = Container.open(path / LIST_FILE, KIND, reader=reader)
+    container = TensorFile.open(path / LIST_FILE, KIND, reader=reader)
     with reader.parsing("the list of files"):
         listed = dict(container.head)
         reader.integer(listed["number"], "the number of the save", 0, 10**17)

@@ -11,8 +11,8 @@ import numpy as np
 from slipstream.replay.index import StepIndex
 from slipstream.replay.rows import REWARD
 from slipstream.replay.sum_tree import SumTree
-from slipstream.storage.reader import shorten
 from slipstream.storage.schema import KeySpec, as_key, show
+from slipstream.storage.tensor_file import shorten
 
 
 class Sampler:

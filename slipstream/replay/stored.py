@@ -14,9 +14,8 @@ from slipstream.replay.buffer import ReplayBuffer
 from slipstream.replay.device_storage import RING_FILE, DeviceStorage
 from slipstream.replay.host_storage import HostStorage
 from slipstream.replay.persistence import KIND, LIST_FILE, open_bytes, open_save
-from slipstream.storage.container import Container
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import load_state
+from slipstream.storage.tensor_file import Reader, TensorFile
+from slipstream.storage.tree import load_state
 
 
 def is_replay_folder(path: Path) -> bool:
@@ -37,7 +36,7 @@ def open_stored(source: Path | Mapping[str, Any], max_bytes: int | None = None) 
     """
     reader = Reader(source if isinstance(source, Path) else "the state of the replay buffer", max_bytes=max_bytes)
     if isinstance(source, Path) and (source / RING_FILE).is_file():
-        with Container.open(source / RING_FILE, KIND, reader=reader) as container:
+        with TensorFile.open(source / RING_FILE, KIND, reader=reader) as container:
             return _open_ring(load_state(container, container.head), reader)
     if not isinstance(source, Path) and "replay" not in source:
         return _open_ring(source, reader)

@@ -23,12 +23,11 @@ import zstandard
 
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.codec.chunks import zstd_compressor
-from slipstream.storage.container import Container, ContainerWriter, checksum_of
 from slipstream.storage.errors import DamagedFileError, TooLargeError
 from slipstream.storage.files import FileSystem, atomic_file
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import MISSING, Leaves, check_tree, unflatten, walk_leaves
 from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
+from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, checksum_of
+from slipstream.storage.tree import MISSING, Leaves, check_tree, unflatten, walk_leaves
 
 KIND = "roll"
 BROKEN = (DamagedFileError, TooLargeError)  # the errors of a file that cannot be read
@@ -140,7 +139,7 @@ def write_rollout(
 
     tasks = ((column, words, piece) for column, words in zip(columns, frames, strict=True) for piece in column.pieces())
     with atomic_file(path, fs) as file:
-        writer = ContainerWriter(file, KIND)
+        writer = TensorFileWriter(file, KIND)
         seen: set[Key] = set()
         for column, part, checksum in worker.map(encode, tasks):
             number = writer.add(part, name=show(column.key), checksum=checksum)
@@ -205,7 +204,7 @@ class RolloutFile:
     def __init__(self, path: str | Path, max_bytes: int | None = None) -> None:
         self.path, self.max_bytes = Path(path), max_bytes
         try:
-            self.container = Container.open(self.path, KIND, reader=Reader(self.path, max_bytes=max_bytes))
+            self.container = TensorFile.open(self.path, KIND, reader=Reader(self.path, max_bytes=max_bytes))
         except FileNotFoundError:
             raise
         except OSError as error:

@@ -16,7 +16,7 @@ import torch
 from tensordict import TensorDict
 
 from slipstream.storage.errors import printable
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import Reader
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _MAX_VALUES = 50_000  # instructions of a pickle, and values of what it holds: few enough for keys that collide

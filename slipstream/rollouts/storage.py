@@ -18,8 +18,8 @@ from slipstream.storage.background import SAVER_NICE, BackgroundWorker
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import FileSystem, WriterLock, prepare_folder, regular_files
 from slipstream.storage.saver import SnapshotSaver
-from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Buffer
+from slipstream.storage.tree import flatten
 
 _NAME = re.compile(r"rollout_(\d{6,18})\.slip")
 

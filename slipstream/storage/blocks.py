@@ -25,7 +25,7 @@ from slipstream.storage.codec.registry import (
     header_of,
     read_header,
 )
-from slipstream.storage.container import Container
+from slipstream.storage.tensor_file import TensorFile
 
 BLOCK_BYTES = 1 << 20  # raw; a block's overhead is nothing then, and an unfinished one is little
 MOST_ROWS = 1024
@@ -235,7 +235,7 @@ class BlockColumn:
                 self._view = self._view._replace(high=self.tail + header.rows)
         return header
 
-    def relocate(self, first_row: int, file: Container, section: int) -> None:
+    def relocate(self, first_row: int, file: TensorFile, section: int) -> None:
         """From now on read the block of `first_row` from a section of a file, which has the same bytes."""
         data = block_in_file(*file.place(section))
         header = header_of(data)

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import torch_dtype
+from slipstream.storage.tensor_file import Reader
 
 Key = tuple[str, ...]
 Form = tuple[tuple[int, ...], torch.dtype]  # the shape of a step and its dtype
@@ -102,7 +101,7 @@ class Schema:
                     if name in names:
                         reader.fail(f"the key {show(name)} is there twice")
                     names.add(name)
-                specs[own] = _spec(own, reader.shape(shape, "a shape"), torch_dtype(dtype, reader), following)
+                specs[own] = _spec(own, reader.shape(shape, "a shape"), reader.torch_dtype(dtype, "a dtype"), following)
         if any(key[:n] in names for key in names for n in range(1, len(key))):
             reader.fail("a key is the beginning of another key")
         if self.specs and specs != self.specs:

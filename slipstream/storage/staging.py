@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.storage.serializer import Leaves
+from slipstream.storage.tree import Leaves
 
 ALIGN = 16  # bytes; enough for every dtype, and for GPU kernels that copy four numbers at once
 _STREAM_ALIGN = 64

@@ -34,7 +34,7 @@ from slipstream.config.compose import flat_settings, to_dict
 from slipstream.config.help import ConfigError, show
 from slipstream.config.schema import DistributedConfig, TrainConfig
 from slipstream.sim.devices import resolve_device
-from slipstream.storage.serializer import pack_state, unpack_state
+from slipstream.storage.tree import pack_state, unpack_state
 from slipstream.training import rank_guard
 
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")

@@ -19,7 +19,7 @@ from typing import Any
 from slipstream.config.schema import WANDB_MODES
 from slipstream.storage.errors import DamagedFileError
 from slipstream.storage.files import open_in_place, sync_folder, write_file
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import Reader
 from slipstream.training.run_folder import RunFolder
 
 # written by the log itself; time_s: wall time spent in the run, over all its resumes

@@ -37,7 +37,7 @@ from slipstream.config.help import ConfigError
 from slipstream.config.overrides import read_yaml
 from slipstream.storage.errors import DamagedFileError, printable
 from slipstream.storage.files import DISK, FileSystem, is_alive, make_folder, sync_folder, write_file
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import Reader
 from slipstream.training.provenance import provenance
 
 STOPPED = 75  # exit code of a training that a signal stopped: EX_TEMPFAIL, "try again"

@@ -25,7 +25,7 @@ from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.advisor import Keep, Question, Sample, Situation
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.storage.reader import available_memory
+from slipstream.storage.tensor_file import available_memory
 from slipstream.training.readback import ReadBack
 from slipstream.training.trainer import Trainer
 

@@ -20,7 +20,7 @@ from slipstream.config.overrides import read_yaml
 from slipstream.recordings import SUFFIX, load_recording, read_title
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import LOCK_NAME
-from slipstream.storage.reader import Reader, is_unicode, open_regular
+from slipstream.storage.tensor_file import Reader, is_unicode, open_regular
 
 DEPTH = 5  # levels of folders below the root
 MOST_ENTRIES = 20_000  # files and folders looked at in one folder

@@ -4,8 +4,8 @@ from saved_states import same
 
 from slipstream.algorithms.execution.graphs import forbid_sync
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Staging
+from slipstream.storage.tree import flatten
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 

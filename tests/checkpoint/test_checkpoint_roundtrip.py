@@ -12,8 +12,8 @@ from saved_states import random_tensor, same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, CorruptCheckpointError, load_checkpoint
 from slipstream.checkpoint.saver import round_moments
-from slipstream.storage.serializer import flatten
 from slipstream.storage.staging import Staging
+from slipstream.storage.tree import flatten
 
 FORMS = [True, "lz4", False]
 

@@ -20,7 +20,7 @@ import numpy as np
 from helpers.forged import put_together, take_apart, with_hash, with_header
 
 from slipstream.storage.codec import registry
-from slipstream.storage.container import HASH_BYTES
+from slipstream.storage.tensor_file import HASH_BYTES
 
 Mutation = Callable[[bytes, random.Random], bytes]
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipstream.storage.errors import DamagedFileError, TooLargeError
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import check_tree, flatten, unflatten
+from slipstream.storage.tensor_file import Reader
+from slipstream.storage.tree import check_tree, flatten, unflatten
 
 SCRIPT = Path(__file__).with_name("harness.py")
 SHARE = 0.001  # of the soak's inputs

@@ -8,7 +8,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from slipstream.storage.container import ALIGN, HASH, HASH_BYTES
+from slipstream.storage.tensor_file import ALIGN, HASH, HASH_BYTES
 
 PIECE = struct.Struct(">BHIL")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slipstream.replay import PrefixSum
 from slipstream.replay.index import FINAL, NO_LINK, STARTS, StepIndex, make_pieces
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import Reader
 
 
 def append(index, lengths):

@@ -11,9 +11,9 @@ from rollout_worlds import same, world
 from slipstream import RolloutStorage
 from slipstream.cli import main as slipstream
 from slipstream.rollouts.file import BROKEN, RolloutFile
-from slipstream.storage import container
+from slipstream.storage import tensor_file
 from slipstream.storage.errors import TooLargeError
-from slipstream.storage.reader import open_regular
+from slipstream.storage.tensor_file import open_regular
 
 HUGE = 1 << 63
 
@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_opened_does_not_hide_the_others(folder, monkeypat
             raise PermissionError(13, "Permission denied", str(path))
         return open_regular(path)
 
-    monkeypatch.setattr(container, "open_regular", refuse)
+    monkeypatch.setattr(tensor_file, "open_regular", refuse)
     assert main(["verify", str(folder)]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "2 good, 1 broken" in said and "Permission denied" in said

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from slipstream.storage import blocks as blocks_module
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec.registry import HEADER_BYTES, CodecError, read_header
-from slipstream.storage.container import Container, ContainerWriter
 from slipstream.storage.files import atomic_file
+from slipstream.storage.tensor_file import TensorFile, TensorFileWriter
 
 ACTIONS = st.one_of(
     st.tuples(st.just("append"), st.integers(0, 90)),
@@ -276,11 +276,11 @@ def test_a_block_from_elsewhere_must_fit():
 def move_to_file(held, path):
     blocks = list(held.blocks())
     with atomic_file(path) as file:
-        writer = ContainerWriter(file, "test")
+        writer = TensorFileWriter(file, "test")
         for _, data in blocks:
             writer.add(data)
         writer.finish(None)
-    file = Container.open(path, "test")
+    file = TensorFile.open(path, "test")
     for number, (header, _) in enumerate(blocks):
         held.relocate(header.first_row, file, number)
     return [data.tobytes() for _, data in blocks]

@@ -4,7 +4,7 @@ import lz4.frame
 import pytest
 
 from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
-from slipstream.storage.reader import Reader, default_max_bytes
+from slipstream.storage.tensor_file import Reader, default_max_bytes
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from slipstream import ReplayBuffer, RolloutStorage
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.collectors.compressed import CompressedFrames
 from slipstream.recordings import Recorder
-from slipstream.storage.container import HASH
+from slipstream.storage.tensor_file import HASH
 
 
 def save(state, path, **options):

@@ -12,7 +12,7 @@ import pytest
 
 from slipstream.recordings import Recorder, Recording, export_recording, load_recording, read_title
 from slipstream.storage.errors import DamagedFileError, TooLargeError
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import Reader
 
 
 def small_recording() -> Recording:

@@ -20,7 +20,7 @@ import struct
 
 import numpy as np
 
-from slipstream.storage.reader import read_at
+from slipstream.storage.tensor_file import read_at
 
 RAW = 0
 PLANES, DELTA, MASK, DECAY, LZ4, _, PALETTE, SHUFFLE = (1 << bit for bit in range(8))

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from slipstream.storage.container import Container, ContainerWriter, MemoryFile
 from slipstream.storage.errors import SaveError, printable
-from slipstream.storage.reader import Reader
+from slipstream.storage.tensor_file import MemoryFile, Reader, TensorFile, TensorFileWriter
 
 KIND = "stat"  # of a container with one state
 MAX_DEPTH = 100
@@ -285,16 +284,11 @@ _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
     "$bytes": lambda value, reader: bytes.fromhex(value),
     "$bytearray": lambda value, reader: bytearray.fromhex(value),
     "$size": lambda value, reader: torch.Size(reader.shape(value, "a size")),
-    "$dtype": lambda value, reader: torch_dtype(value, reader),
+    "$dtype": lambda value, reader: reader.torch_dtype(value, "a dtype"),
     "$device": lambda value, reader: torch.device(reader.text(value, "a device", 64)),
     "$path": lambda value, reader: _PATHS[value[0]](value[1]),
     "$numpy": _numpy_scalar,
 }
-
-
-def torch_dtype(name: Any, reader: Reader) -> torch.dtype:
-    """Check the name of a torch dtype from a file."""
-    return reader.torch_dtype(name, "a dtype")
 
 
 def check_tree(tree: Any, leaves: int, reader: Reader) -> Any:
@@ -491,7 +485,7 @@ def select(tree: Any, keys: list[str]) -> Any:
 # --- a state in a file
 
 
-def store_state(writer: ContainerWriter, state: Any) -> Any:
+def store_state(writer: TensorFileWriter, state: Any) -> Any:
     """Write every tensor and array of `state` as an entry; return JSON for the head, from which `load_state` reads
     it."""
     tree, leaves = flatten(state)
@@ -499,7 +493,7 @@ def store_state(writer: ContainerWriter, state: Any) -> Any:
     return {"tree": tree, "arrays": [writer.add_array(x, names.get(i, "tensor")) for i, x in enumerate(leaves.data)]}
 
 
-def load_state(container: Container, data: Any) -> Any:
+def load_state(container: TensorFile, data: Any) -> Any:
     """Return the state that `store_state` wrote. Its arrays and tensors are copies, counted against the reader's
     budget."""
     reader = container.reader
@@ -519,12 +513,12 @@ def load_state(container: Container, data: Any) -> Any:
 def pack_state(state: Any) -> bytes:
     """Return a state as bytes: JSON and tensors, no pickle."""
     file = MemoryFile()
-    writer = ContainerWriter(file, KIND)
+    writer = TensorFileWriter(file, KIND)
     writer.finish(store_state(writer, state))
     return file.join().tobytes()
 
 
 def unpack_state(data: Any, name: str) -> Any:
     """Return what `pack_state` was given, from a process that is trusted: of any size. Errors name it `name`."""
-    with Container.from_bytes(data, KIND, name, reader=Reader(name, max_bytes=1 << 62)) as container:
+    with TensorFile.from_bytes(data, KIND, name, reader=Reader(name, max_bytes=1 << 62)) as container:
         return load_state(container, container.head)

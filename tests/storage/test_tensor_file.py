@@ -11,20 +11,20 @@ import torch
 from helpers.forged import forge
 from safetensors.torch import load, load_file
 
-from slipstream.storage.container import (
+from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
+from slipstream.storage.files import atomic_file
+from slipstream.storage.tensor_file import (
     HASH,
-    Container,
-    ContainerWriter,
     Deferred,
     Entry,
     MemoryFile,
+    Reader,
+    TensorFile,
+    TensorFileWriter,
     checksum_of,
     read_identity,
 )
-from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
-from slipstream.storage.files import atomic_file
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import load_state, store_state
+from slipstream.storage.tree import load_state, store_state
 
 STATE = {
     "numbers": np.arange(6, dtype=np.int16).reshape(2, 3),
@@ -38,7 +38,7 @@ STATE = {
 
 def write(path):
     with atomic_file(path) as file:
-        writer = ContainerWriter(file, "test")
+        writer = TensorFileWriter(file, "test")
         first = writer.add(b"hello")
         second = writer.add(b"ab", np.arange(40, dtype=np.uint8), checksum=checksum_of(b"ab", bytes(range(40))))
         empty = writer.add()
@@ -58,7 +58,7 @@ def same_state(loaded):
 
 def test_pieces_and_state_come_back(tmp_path):
     path = write(tmp_path / "c.slip")
-    with Container.open(path, "test") as container:
+    with TensorFile.open(path, "test") as container:
         assert container.section(0).tobytes() == b"hello"
         assert container.view(1).tobytes() == b"ab" + bytes(range(40)) and container.section(2).size == 0
         assert container.view(1, 3).tobytes() == b"ab\0"
@@ -81,7 +81,7 @@ def test_the_safetensors_package_opens_the_file(tmp_path):
 
 def test_entries_are_aligned_and_names_unique(tmp_path):
     file = MemoryFile()
-    writer = ContainerWriter(file, "test")
+    writer = TensorFileWriter(file, "test")
     names = ["a", "a", "a.1", "\ud800", "", "__metadata__", HASH, "padding", "x" * 5000]
     for number, name in enumerate(names):
         writer.add_array(np.full(1 + number, number, np.int8), name)
@@ -100,12 +100,12 @@ def test_entries_are_aligned_and_names_unique(tmp_path):
 def test_a_streamed_file_keeps_room_for_its_header(tmp_path):
     path = tmp_path / "c.slip"
     with atomic_file(path) as file:
-        writer = ContainerWriter(file, "test")
+        writer = TensorFileWriter(file, "test")
         writer.reserve({"x": 1}, [Entry("stream", "U8", [10**9], 10**9)], 300)
         for number in range(300):
             writer.add(bytes([number % 251]) * number, name="stream", codec=number % 256)
         assert writer.finish() == os.path.getsize(file._temporary)
-    with Container.open(path, "test") as container:
+    with TensorFile.open(path, "test") as container:
         assert container.codecs == [number % 256 for number in range(300)] and container.head == {"x": 1}
         assert [container.section(n).size for n in range(300)] == list(range(300))
     assert load_file(path)["stream"].numel() == sum(range(300))
@@ -113,37 +113,37 @@ def test_a_streamed_file_keeps_room_for_its_header(tmp_path):
 
 def test_names_that_do_not_fit_a_header_are_refused():
     with pytest.raises(SaveError, match="limit of safetensors"):
-        ContainerWriter(MemoryFile(), "test").finish("x" * 100_000_000)
+        TensorFileWriter(MemoryFile(), "test").finish("x" * 100_000_000)
 
 
 def test_a_container_in_memory(tmp_path):
     file = MemoryFile()
-    writer = ContainerWriter(file, "test")
+    writer = TensorFileWriter(file, "test")
     size = writer.finish({"state": store_state(writer, STATE)})
     data = file.join()
     assert data.nbytes == size
     for form in (data, data.tobytes()):
-        container = Container.from_bytes(form, "test", "the state")
+        container = TensorFile.from_bytes(form, "test", "the state")
         same_state(load_state(container, container.head["state"]))
     with pytest.raises(DamagedFileError, match="the state: .*cut short"):
-        Container.from_bytes(data[:50], "test", "the state")
+        TensorFile.from_bytes(data[:50], "test", "the state")
 
 
 def test_another_kind_is_refused_by_name(tmp_path):
     with pytest.raises(DamagedFileError, match=r"c\.slip: this file is of the kind 'test', not 'ckpt'"):
-        Container.open(write(tmp_path / "c.slip"), "ckpt")
+        TensorFile.open(write(tmp_path / "c.slip"), "ckpt")
 
 
 def test_a_file_of_another_version_says_so(tmp_path):
     path = tmp_path / "c.slip"
     path.write_bytes(b"\x89SLIP2\r\n" + bytes(100))
     with pytest.raises(DamagedFileError, match="by an older version of Slipstream, version 2: train or save again"):
-        Container.open(path, "test")
+        TensorFile.open(path, "test")
     for version, word in ((3, "an older version .*, version 3: train or save again"), (99, "a newer version")):
         write(path)
         forge(path, lambda x, version=version: x.description.__setitem__("version", version))
         with pytest.raises(DamagedFileError, match=word):
-            Container.open(path, "test")
+            TensorFile.open(path, "test")
 
 
 def test_every_flipped_byte_and_every_cut_is_found(tmp_path):
@@ -153,13 +153,13 @@ def test_every_flipped_byte_and_every_cut_is_found(tmp_path):
         data = bytearray(good)
         data[at] ^= 1 << (at % 8)
         path.write_bytes(data)
-        with pytest.raises(DamagedFileError, match="c.slip"), Container.open(path, "test") as container:
+        with pytest.raises(DamagedFileError, match="c.slip"), TensorFile.open(path, "test") as container:
             for _, text in container.damage():
                 raise DamagedFileError(text)
     for length in range(0, len(good), 7):
         path.write_bytes(good[:length])
         with pytest.raises(DamagedFileError, match="c.slip"):
-            Container.open(path, "test")
+            TensorFile.open(path, "test")
 
 
 HOSTILE = {
@@ -182,7 +182,7 @@ HOSTILE = {
 def test_a_forged_index_is_refused_in_one_sentence(what, tmp_path):
     path = write(tmp_path / "c.slip")
     forge(path, HOSTILE[what])
-    with pytest.raises(DamagedFileError, match=r"c\.slip: ") as info, Container.open(path, "test") as container:
+    with pytest.raises(DamagedFileError, match=r"c\.slip: ") as info, TensorFile.open(path, "test") as container:
         load_state(container, container.head["state"])
     assert "\n" not in str(info.value) and len(str(info.value)) < 400
 
@@ -192,26 +192,26 @@ def test_a_dict_with_many_chosen_integer_keys_is_refused(step, tmp_path):
     path = write(tmp_path / "c.slip")
     pairs = [[{"$int": hex((i + 1 << 25) * step)}, i] for i in range(60_000)]
     forge(path, lambda x: x.head["state"].__setitem__("tree", {"$dict": pairs}))
-    with pytest.raises(DamagedFileError, match="keys"), Container.open(path, "test") as container:
+    with pytest.raises(DamagedFileError, match="keys"), TensorFile.open(path, "test") as container:
         load_state(container, container.head["state"])
 
 
 def test_reading_is_bounded_by_the_budget(tmp_path):
     path = tmp_path / "c.slip"
     with atomic_file(path) as file:
-        writer = ContainerWriter(file, "test")
+        writer = TensorFileWriter(file, "test")
         writer.finish(store_state(writer, {"a": np.zeros(1 << 20, np.uint8), "b": np.zeros(1 << 20, np.uint8)}))
-    with Container.open(path, "test", reader=Reader(path, max_bytes=3 << 20)) as container:
+    with TensorFile.open(path, "test", reader=Reader(path, max_bytes=3 << 20)) as container:
         assert load_state(container, container.head)["b"].size == 1 << 20
     with (
         pytest.raises(TooLargeError, match="SLIPSTREAM_MAX_BYTES"),
-        Container.open(path, "test", reader=Reader(path, max_bytes=3 << 19)) as container,
+        TensorFile.open(path, "test", reader=Reader(path, max_bytes=3 << 19)) as container,
     ):
         load_state(container, container.head)
 
 
 def test_what_cannot_be_stored_is_refused(tmp_path):
-    writer = ContainerWriter(MemoryFile(), "test")
+    writer = TensorFileWriter(MemoryFile(), "test")
     with pytest.raises(TypeError, match="numbers"):
         store_state(writer, {"a": np.array([object()])})
     with pytest.raises(TypeError, match=r"state\['a'\] is a builtins.object"):
@@ -221,7 +221,7 @@ def test_what_cannot_be_stored_is_refused(tmp_path):
 
 
 def test_a_view_of_a_section_outlives_the_container(tmp_path):
-    container = Container.open(write(tmp_path / "c.slip"), "test")
+    container = TensorFile.open(write(tmp_path / "c.slip"), "test")
     view = container.view(0)
     container.close()
     os.unlink(tmp_path / "c.slip")

@@ -12,18 +12,10 @@ import pytest
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from slipstream.storage import serializer
+from slipstream.storage import tree as names
 from slipstream.storage.errors import DamagedFileError, SaveError
-from slipstream.storage.reader import Reader
-from slipstream.storage.serializer import (
-    MISSING,
-    check_tree,
-    flatten,
-    register_named_tuple,
-    select,
-    unflatten,
-    walk_leaves,
-)
+from slipstream.storage.tensor_file import Reader
+from slipstream.storage.tree import MISSING, check_tree, flatten, register_named_tuple, select, unflatten, walk_leaves
 
 
 def through_json(state, **options):
@@ -180,7 +172,7 @@ def test_tensors_within_them_are_kept_and_can_be_selected():
 
 
 def test_named_tuples_are_kept_where_their_class_is_registered(monkeypatch):
-    monkeypatch.setattr(serializer, "_NAMED_TUPLES", {})
+    monkeypatch.setattr(names, "_NAMED_TUPLES", {})
     with pytest.raises(TypeError, match=r"state\['p'\] is a .*Point: call .*register_named_tuple"):
         flatten({"p": Point(1, 2)})
     register_named_tuple(Point, "my.Point")
@@ -189,7 +181,7 @@ def test_named_tuples_are_kept_where_their_class_is_registered(monkeypatch):
     assert type(again) is Point and again.y == [2] and again.x is leaves.data[0]
     with pytest.raises(ValueError, match="registered already"):
         register_named_tuple(namedtuple("Point", "z"), "my.Point")
-    serializer._NAMED_TUPLES.clear()
+    names._NAMED_TUPLES.clear()
     with pytest.raises(SaveError, match="'my.Point': first import its class"):
         unflatten(tree, leaves.data.__getitem__)
     with pytest.raises(TypeError, match="not a class of named tuples"):
