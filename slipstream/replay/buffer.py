@@ -11,7 +11,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.replay.batches import Prefetcher
 from slipstream.replay.device_storage import DeviceStorage
 from slipstream.replay.host_storage import HostStorage
 from slipstream.replay.memory import ColumnSettings
@@ -90,7 +89,6 @@ class ReplayBuffer:
                 )
             self.device = torch.device(device if storage == "ring" else storage)
             self._storage = DeviceStorage(self.device, self.sampler, capacity, capacity_bytes, kept, seed)
-        self._prefetchers: list[Prefetcher] = []
         self._closed = False
 
     @property
@@ -173,20 +171,6 @@ class ReplayBuffer:
         self._check_open()
         self._storage.update_priority(index, priority)
 
-    def prefetch(
-        self, batch_size: int, depth: int = 2, device: torch.device | str | None = None, **how: Any
-    ) -> Prefetcher:
-        """Return an endless iterator of `sample(batch_size, **how)` on `device`, which a thread samples `depth` batches
-        ahead.
-
-        Use it in a `with` block, or close it; closing the buffer closes it too.
-        """
-        self._check_open()
-        target = torch.device(device) if device is not None else self.device
-        prefetcher = Prefetcher(lambda: self.sample(batch_size, **how), depth, target)
-        self._prefetchers = [*(p for p in self._prefetchers if not p.closed), prefetcher]
-        return prefetcher
-
     # saving and loading
 
     def save(self, folder: str | Path) -> None:
@@ -244,8 +228,6 @@ class ReplayBuffer:
         if self._closed:
             return
         self._closed = True
-        for prefetcher in self._prefetchers:
-            prefetcher.close()
         self._storage.close()
 
     def __repr__(self) -> str:
@@ -267,7 +249,7 @@ class ReplayBuffer:
         )
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("a replay buffer cannot be iterated over: use sample(batch_size) or prefetch(batch_size)")
+        raise TypeError("a replay buffer cannot be iterated over: use sample(batch_size)")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -21,9 +21,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.replay.batches import make_batch
 from slipstream.replay.persistence import KIND
-from slipstream.replay.rows import END_KEYS, check_ends, find_ends, is_shifted_view, split_batch
+from slipstream.replay.rows import END_KEYS, check_ends, find_ends, is_shifted_view, make_batch, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
 from slipstream.storage.files import atomic_file, prepare_folder
 from slipstream.storage.schema import Key, Schema, show

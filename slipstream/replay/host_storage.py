@@ -14,7 +14,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.replay.batches import make_batch
 from slipstream.replay.index import StepIndex
 from slipstream.replay.memory import ColumnSettings, Memory
 from slipstream.replay.persistence import (
@@ -29,7 +28,7 @@ from slipstream.replay.persistence import (
     write_bytes,
     write_save,
 )
-from slipstream.replay.rows import Rows, StreamBatch, read_episode
+from slipstream.replay.rows import Rows, StreamBatch, make_batch, read_episode
 from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.blocks import BlockColumn

@@ -23,7 +23,7 @@ Arrays = dict[Key, np.ndarray]
 
 @dataclass
 class ColumnSettings:
-    """How the columns of a buffer are made. `codec` and `group` are for all keys, or dicts by key or its last name."""
+    """How the columns of a buffer are made. `codec` and `group` are for all keys, or dicts by key or its last names."""
 
     codec: str | Mapping[Any, str] = "auto"
     group: int | Mapping[Any, int] = 1
@@ -51,8 +51,8 @@ class ColumnSettings:
 def _choose(setting: Any, key: Key, default: Any) -> Any:
     if not isinstance(setting, Mapping):
         return setting
-    by_key = {as_key(k): v for k, v in setting.items()}
-    return by_key.get(key, by_key.get(key[-1:], default))
+    names = [name for name in setting if key[-len(as_key(name)) :] == as_key(name)]
+    return setting[max(names, key=lambda name: len(as_key(name)))] if names else default
 
 
 @dataclass

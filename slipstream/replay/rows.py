@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.index import (
@@ -454,3 +455,31 @@ class StreamBatch:
         stream.last_piece = np.full(len(stream.done), -1)
         stream.last_piece[-2 - pieces[unfinished, LINK] - stream.first] = first + unfinished
         stream.done = (self.ends[:, -1] & DONE) != 0
+
+
+# --- batches for the user
+
+# The checks of TensorDict's constructor take longer than sampling 256 small steps, and the shapes here are known.
+_new_tensordict: Any = getattr(TensorDict, "_new_unsafe", TensorDict)
+
+
+def make_batch(tensors: Mapping[Key, Tensor], batch_size: tuple[int, ...], device: torch.device) -> TensorDict:
+    """Return a TensorDict of tensors by tuple keys. "discount" and "weight" get the axis of one that "reward" may have:
+    a product of [B, 1] and [B] would be [B, B]."""
+    size = torch.Size(batch_size)
+    reward = tensors.get(("reward",))
+    last_axis = reward is not None and reward.shape == (*size, 1)
+    tree: dict[str, Any] = {}
+    for key, tensor in tensors.items():
+        if last_axis and key in (("discount",), ("weight",)):
+            tensor = tensor.unsqueeze(-1)
+        node = tree
+        for name in key[:-1]:
+            node = node.setdefault(name, {})
+        node[key[-1]] = tensor
+
+    def nested(node: dict[str, Any]) -> TensorDict:
+        inner = {name: nested(value) if isinstance(value, dict) else value for name, value in node.items()}
+        return _new_tensordict(inner, batch_size=size, device=device)
+
+    return nested(tree)

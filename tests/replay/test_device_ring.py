@@ -175,18 +175,6 @@ def test_a_write_waits_until_a_draw_has_read_its_rows(monkeypatch):
     assert drawn[0]["reward"].remainder(1e6).max() < 16
 
 
-def test_prefetched_rows_are_whole_beside_a_writer():
-    buffer, first = ring(4 * 64), 80
-    for k in range(10):
-        buffer.extend(counting(8 * k, 4, 8, width=64))
-    with buffer.prefetch(64) as batches:
-        for _ in range(100):
-            for _ in range(5):
-                buffer.extend(counting(first, 4, 8, width=64))
-                first += 8
-            assert torn(next(batches)) == 0
-
-
 class FakeStream:
     """Of CUDA, what it is told to wait for."""
 

@@ -131,40 +131,6 @@ def small_buffer():
     return buffer
 
 
-def test_prefetched_batches_are_those_that_sample_would_have_drawn():
-    direct, ahead = small_buffer(), small_buffer()
-    with ahead.prefetch(16, depth=3) as batches:
-        for _, batch in zip(range(20), batches, strict=False):
-            expected = direct.sample(16)
-            assert torch.equal(batch["index"], expected["index"])
-            check(batch)
-
-
-def test_prefetched_batches_stay_as_long_as_they_are_held():
-    with small_buffer().prefetch(16, depth=2) as batches:
-        held = [next(batches) for _ in range(10)]
-        for batch in held:
-            check(batch)
-        assert len({batch["observation"].data_ptr() for batch in held}) == 10
-
-
-def test_an_error_of_the_prefetching_thread_reaches_whoever_asks():
-    with ReplayBuffer(10).prefetch(4) as batches, pytest.raises(ValueError, match="empty"):
-        next(batches)
-
-
-def test_closing_ends_prefetching_in_the_middle():
-    buffer = small_buffer()
-    batches = buffer.prefetch(16, depth=2)
-    next(batches)
-    waiting = threading.Thread(target=lambda: [None for _ in batches], daemon=True)
-    waiting.start()
-    buffer.close()
-    waiting.join(30)
-    assert not waiting.is_alive()
-    assert list(batches) == []
-
-
 def test_closing_while_others_draw_and_add_ends_them_with_an_error_not_a_hang():
     buffer = small_buffer()
     crowd = Crowd()
