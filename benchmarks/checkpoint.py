@@ -243,14 +243,10 @@ def throughput_table(folder: Path, rounds: int, steps: int = 30, every: int = 10
         pass
 
     with contextlib.ExitStack() as savers:
-        full, single = (
-            savers.enter_context(AsyncCheckpointSaver()),
-            savers.enter_context(AsyncCheckpointSaver(threads=1)),
-        )
+        full = savers.enter_context(AsyncCheckpointSaver())
         delta = savers.enter_context(AsyncCheckpointSaver(full_every=10, keep_last=2))
         ways: dict[str, Callable[[], float]] = {
             "ours": lambda: turn(lambda s: full.save_async(s, path()), full.wait),
-            "ours, threads=1": lambda: turn(lambda s: single.save_async(s, path()), single.wait),
             "ours, full_every=10": lambda: turn(
                 lambda s: delta.save_async(s, folder / f"d_{next(numbers)}.pt"), delta.wait
             ),

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.torch_files import Locator, locator, read_torch
-from slipstream.storage.background import BackgroundWorker
+from slipstream.storage.background import THREADS, map_in_threads
 from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.files import refuse_outside_links, regular_files
@@ -237,7 +237,6 @@ def newest_good(
 # --- the file
 
 _local = threading.local()
-_decoders = BackgroundWorker("checkpoint reader", threads=None, restart_after_fork=True)
 
 
 class Stream(NamedTuple):
@@ -387,9 +386,9 @@ class CheckpointFile:
             self._base.check()
 
     def _read_all(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
-        step = max(1, len(jobs) // (4 * _decoders.threads))  # several chunks per task: handing one over takes 30 us
+        step = max(1, len(jobs) // (4 * THREADS))  # several chunks per task: handing one over takes 30 us
         batches = [jobs[k : k + step] for k in range(0, len(jobs), step)]
-        for _ in _decoders.map(self._read_some, batches) if len(batches) > 1 else map(self._read_some, batches):
+        for _ in map_in_threads(self._read_some, batches):
             pass
 
     def close(self) -> None:

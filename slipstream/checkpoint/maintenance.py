@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.load import CheckpointFile, is_slip, load_checkpoint
-from slipstream.checkpoint.saver import CheckpointWriter
+from slipstream.checkpoint.saver import write_slip
 from slipstream.checkpoint.torch_files import write_pt
 from slipstream.storage.errors import SaveError
-from slipstream.storage.files import DISK, regular_files
+from slipstream.storage.files import regular_files
 from slipstream.storage.staging import Staging
 from slipstream.storage.tree import flatten
 
@@ -49,7 +48,7 @@ def export(path: Path, to: str, out: Path | None = None) -> Path:
     state = load_checkpoint(path)
     try:
         if to == "pt":
-            write_pt(target, state, DISK)
+            write_pt(target, state)
         else:
             _write_slip(path, target, state, compress=to == "slip")
     except (RuntimeError, TypeError, AttributeError) as error:  # such as one memory as two types
@@ -66,5 +65,4 @@ def _write_slip(path: Path, target: Path, state: Any, compress: bool) -> None:
             metrics, step = slip.metrics, slip.step
     tree, leaves = flatten(state)
     buffer = Staging().snapshot(leaves)
-    with contextlib.closing(CheckpointWriter()) as writer:
-        writer.write(target, tree, buffer.layout, buffer.fetch(), compress=compress, metrics=metrics, step=step)
+    write_slip(target, tree, buffer.layout, buffer.fetch(), compress=compress, metrics=metrics, step=step)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.load import FORMS, number_of, open_container, read_base, series_of
-from slipstream.storage.files import FileSystem, point_link, sync_folder
+from slipstream.storage.files import point_link, remove_file, sync_folder
 from slipstream.storage.tensor_file import is_tensor_file
 
 
-def keep_last(saved: Path, count: int, bases: dict[Path, str], fs: FileSystem) -> list[Path]:
+def keep_last(saved: Path, count: int, bases: dict[Path, str]) -> list[Path]:
     """After `saved` was written, remove all but the last `count` files of its series, and what these need; return the
     removed paths.
 
@@ -31,10 +31,10 @@ def keep_last(saved: Path, count: int, bases: dict[Path, str], fs: FileSystem) -
     # differences first, so that none ever loses its base
     for path in sorted(removed, key=lambda path: not (bases[path] if path in bases else base_of(path))):
         with contextlib.suppress(FileNotFoundError):
-            fs.unlink(path)
+            remove_file(path)
         bases.pop(path, None)
     if removed:
-        sync_folder(saved.parent, fs)
+        sync_folder(saved.parent)
     return removed
 
 
@@ -48,10 +48,10 @@ def base_of(path: Path) -> str:
     return ""
 
 
-def link_latest(saved: Path, fs: FileSystem) -> None:
+def link_latest(saved: Path) -> None:
     """Make `latest` a link to a checkpoint, with the suffix of its form; links of other forms are removed."""
     form = saved.suffix if saved.suffix in FORMS else ""
-    point_link(saved.with_name(f"latest.pt{form}"), saved, fs)
+    point_link(saved.with_name(f"latest.pt{form}"), saved)
     for stale in (saved.with_name(f"latest.pt{other}") for other in FORMS if other != form):
         if stale.is_symlink():
-            fs.unlink(stale)
+            remove_file(stale)

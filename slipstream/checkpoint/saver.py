@@ -29,11 +29,11 @@ from slipstream.checkpoint.retention import keep_last as remove_older
 from slipstream.checkpoint.retention import link_latest
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.torch_files import write_lz4, write_pt
-from slipstream.storage.background import SAVER_NICE, BackgroundWorker
+from slipstream.storage.background import map_in_threads
 from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk
 from slipstream.storage.codec.registry import RAW
 from slipstream.storage.errors import UnsafeFolderError
-from slipstream.storage.files import DISK, FileSystem, atomic_file, prepare_folder
+from slipstream.storage.files import atomic_file, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.staging import MOMENTS, Buffer, Layout, View, make_tensor, plain_dtype
 from slipstream.storage.tensor_file import Entry, TensorFileWriter, checksum_of, entry_type, read_identity, unique_name
@@ -74,7 +74,6 @@ class AsyncCheckpointSaver(SnapshotSaver):
             None keeps every bit.
         keep_last: how many numbered files of one series stay, besides the complete ones that they need; None for all.
         links: keep a link `latest.pt` (with the suffix of the form) to the last numbered file.
-        threads: how many compress; by default one per core, at most 4.
         announce: gets lines for the user: how to open `.slip` files (once per process), and that the queue
             is full; stderr by default.
     """
@@ -93,22 +92,18 @@ class AsyncCheckpointSaver(SnapshotSaver):
         moments: str | None = None,
         keep_last: int | None = None,
         links: bool = False,
-        threads: int | None = None,
-        fs: FileSystem | None = None,
         announce: Callable[[str], None] | None = None,
     ) -> None:
-        counts = {"max_queue_size": max_queue_size, "full_every": full_every, "keep_last": keep_last}
-        for name, value in counts.items():
+        for name, value in {"full_every": full_every, "keep_last": keep_last}.items():
             if value is not None and (type(value) is not int or value < 1):
                 raise ValueError(f"{name}={value!r} must be a whole number from 1 on")
         if moments is not None and moments not in _MANTISSA_BITS:
             raise ValueError(f"moments={moments!r} is unknown: use None (exact), 'bf16' or 'int8'")
         if not 0 <= compression_level <= 16:
             raise ValueError(f"compression_level={compression_level} must be from 0 (none) to 16")
-        super().__init__("checkpoint saver", CheckpointError, max_queue_size, queue_policy, verbose, fs, announce)
+        super().__init__("checkpoint saver", CheckpointError, max_queue_size, queue_policy, verbose, announce)
         self.compression_level, self.full_every, self.moments = compression_level, full_every, moments
         self.keep_last, self.links = keep_last, links
-        self._writer = CheckpointWriter(threads, SAVER_NICE, self._fs)
         self._stop = StopFlag()
         self._base: Base | None = None
         self._since_full = 0
@@ -148,13 +143,13 @@ class AsyncCheckpointSaver(SnapshotSaver):
         folder = os.path.dirname(name)
         if folder not in self._folders:
             try:
-                prepare_folder(target.parent, self._fs)
+                prepare_folder(target.parent)
             except UnsafeFolderError:
                 raise
             except OSError as error:
                 raise CheckpointError(f"cannot save into {target.parent}: {type(error).__name__}: {error}") from error
             self._folders.add(folder)
-        self._worker.make_room()
+        self._make_room()
         tree, leaves = flatten(checkpoint, for_torch=form != "slip")
         buffer = self._staging.snapshot(leaves)
         self._queue(start, target, buffer, self._write, target, form, tree, buffer, numbers, step)
@@ -164,9 +159,6 @@ class AsyncCheckpointSaver(SnapshotSaver):
         """Finish the queue and end the threads; raise errors that were not raised before. May be called twice."""
         self._stop.restore()
         super().shutdown(timeout)
-
-    def _release_all(self) -> None:
-        self._writer.close()
 
     @property
     def stop_requested(self) -> bool:
@@ -195,7 +187,7 @@ class AsyncCheckpointSaver(SnapshotSaver):
             if self.moments is not None:
                 round_moments(layout, host, _MANTISSA_BITS[self.moments])
             base, compress = self._base_of(path, buffer), self.compression_level > 0
-            identity, written = self._writer.write(
+            identity, written = write_slip(
                 path, tree, layout, host, compress=compress, base=base, metrics=metrics, step=step
             )
             self._counts["differences" if base else "full"] += 1
@@ -205,17 +197,17 @@ class AsyncCheckpointSaver(SnapshotSaver):
                 self._forget_base()
                 self._base, self._since_full = Base(path, identity, buffer), 0
         elif form == "lz4":
-            written = write_lz4(path, _state_of(tree, layout, host), self.compression_level, self._fs)
+            written = write_lz4(path, _state_of(tree, layout, host), self.compression_level)
         else:
-            written = write_pt(path, _state_of(tree, layout, host), self._fs)
+            written = write_pt(path, _state_of(tree, layout, host))
         self._count(path, layout.nbytes, written, packed=form != "pt")
         if number_of(path) is None:
             return
         self._bases[path] = base.path.name if base else ""
         if self.links:
-            link_latest(path, self._fs)
+            link_latest(path)
         if self.keep_last is not None:
-            removed = remove_older(path, self.keep_last, self._bases, self._fs)
+            removed = remove_older(path, self.keep_last, self._bases)
             if self._base is not None and self._base.path in removed:
                 self._forget_base()
 
@@ -301,66 +293,50 @@ def round_moments(layout: Layout, host: np.ndarray, mantissa_bits: int) -> None:
             np.copyto(bits, (bits + np.uint32(1 << (dropped - 1))) >> dropped << dropped, where=finite)
 
 
-class CheckpointWriter:
-    """Writes `.pt.slip` files. Keeps its threads and memory from one file to the next.
+def write_slip(
+    path: Path,
+    tree: Any,
+    layout: Layout,
+    host: np.ndarray,
+    *,
+    compress: bool = True,
+    base: Base | None = None,
+    metrics: dict[str, float] | None = None,
+    step: int | None = None,
+) -> tuple[bytes, int]:
+    """Write the tensors of a snapshot, which are in `host`, uint8 [n]; return (identity, bytes written)."""
+    older = None if base is None else base.buffer.host.numpy()
 
-    Args:
-        threads: how many compress; None for one per core, at most 4.
-    """
+    def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, Any, int]:
+        s, width, place = chunk
+        codec, payload = RAW, host[place]
+        if compress:
+            codec, payload = encode_chunk(host[place], width, None if older is None else older[place])
+        return s, codec, payload, checksum_of(payload)
 
-    def __init__(self, threads: int | None = None, nice: int = 0, fs: FileSystem = DISK) -> None:
-        self._fs = fs
-        self._encoders = BackgroundWorker("checkpoint encoder", threads=threads, nice=nice)
-
-    def write(
-        self,
-        path: Path,
-        tree: Any,
-        layout: Layout,
-        host: np.ndarray,
-        *,
-        compress: bool = True,
-        base: Base | None = None,
-        metrics: dict[str, float] | None = None,
-        step: int | None = None,
-    ) -> tuple[bytes, int]:
-        """Write the tensors of a snapshot, which are in `host`, uint8 [n]; return (identity, bytes written)."""
-        older = None if base is None else base.buffer.host.numpy()
-
-        def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, Any, int]:
-            s, width, place = chunk
-            codec, payload = RAW, host[place]
-            if compress:
-                codec, payload = encode_chunk(host[place], width, None if older is None else older[place])
-            return s, codec, payload, checksum_of(payload)
-
-        chunks = [
-            (s, stream.width, slice(start, min(start + CHUNK_BYTES, stream.start + stream.nbytes)))
-            for s, stream in enumerate(layout.streams)
-            for start in range(stream.start, stream.start + stream.nbytes, CHUNK_BYTES)
-        ]
-        places = [[s.stream, s.start, s.nbytes] for s in layout.storages]
-        head = {
-            "structure": tree,
-            "tensors": [[*places[view.storage], *view[1:]] for view in layout.views],
-            "streams": [[s.width, s.nbytes] for s in layout.streams],
-            "base": [base.path.name, base.identity.hex()] if base else None,
-            "metrics": flatten(metrics or {})[0],
-            "step": step,
-        }
-        raw = None if compress else _tensor_entries(tree, layout)
-        largest = [Entry(_stream_name(s), "U8", [x.nbytes], x.nbytes) for s, x in enumerate(layout.streams)]
-        with atomic_file(path, self._fs) as file:
-            writer = TensorFileWriter(file, KIND)
-            writer.reserve(head, raw or largest, len(chunks))
-            for s, codec, payload, checksum in self._encoders.map(encode, chunks):
-                writer.add(payload, name=_stream_name(s), codec=codec, checksum=checksum)
-            nbytes = writer.finish(entries=raw)
-        return writer.identity, nbytes
-
-    def close(self) -> None:
-        """End the threads."""
-        self._encoders.close()
+    chunks = [
+        (s, stream.width, slice(start, min(start + CHUNK_BYTES, stream.start + stream.nbytes)))
+        for s, stream in enumerate(layout.streams)
+        for start in range(stream.start, stream.start + stream.nbytes, CHUNK_BYTES)
+    ]
+    places = [[s.stream, s.start, s.nbytes] for s in layout.storages]
+    head = {
+        "structure": tree,
+        "tensors": [[*places[view.storage], *view[1:]] for view in layout.views],
+        "streams": [[s.width, s.nbytes] for s in layout.streams],
+        "base": [base.path.name, base.identity.hex()] if base else None,
+        "metrics": flatten(metrics or {})[0],
+        "step": step,
+    }
+    raw = None if compress else _tensor_entries(tree, layout)
+    largest = [Entry(_stream_name(s), "U8", [x.nbytes], x.nbytes) for s, x in enumerate(layout.streams)]
+    with atomic_file(path) as file:
+        writer = TensorFileWriter(file, KIND)
+        writer.reserve(head, raw or largest, len(chunks))
+        for s, codec, payload, checksum in map_in_threads(encode, chunks):
+            writer.add(payload, name=_stream_name(s), codec=codec, checksum=checksum)
+        nbytes = writer.finish(entries=raw)
+    return writer.identity, nbytes
 
 
 def _stream_name(number: int) -> str:

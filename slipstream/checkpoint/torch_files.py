@@ -18,7 +18,7 @@ import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.storage.errors import SaveError
-from slipstream.storage.files import FileSystem, atomic_file
+from slipstream.storage.files import atomic_file
 from slipstream.storage.tensor_file import Reader
 from slipstream.storage.tree import MAX_DEPTH
 
@@ -29,19 +29,19 @@ _NO_VALUES = (torch.storage.TypedStorage, torch.UntypedStorage, torch.serializat
 _OPCODE_BYTES = 64  # memory that a byte of a pickle makes, such as an empty list, at most
 
 
-def write_pt(path: Path, state: Any, fs: FileSystem) -> int:
+def write_pt(path: Path, state: Any) -> int:
     """Write a plain `.pt`; return the bytes written."""
-    with atomic_file(path, fs) as file:
+    with atomic_file(path) as file:
         torch.save(state, cast(IO[bytes], file))
     return file.position
 
 
-def write_lz4(path: Path, state: Any, level: int, fs: FileSystem) -> int:
+def write_lz4(path: Path, state: Any, level: int) -> int:
     """Write a `.pt.lz4`; return the bytes written."""
     import lz4.frame
 
     options = {"compression_level": level, "content_checksum": True, "block_size": lz4.frame.BLOCKSIZE_MAX4MB}
-    with atomic_file(path, fs) as file, lz4.frame.open(file, "wb", **options) as frame:
+    with atomic_file(path) as file, lz4.frame.open(file, "wb", **options) as frame:
         torch.save(state, frame)
     return file.position
 

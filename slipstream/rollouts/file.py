@@ -21,10 +21,10 @@ import numpy as np
 import torch
 import zstandard
 
-from slipstream.storage.background import BackgroundWorker
+from slipstream.storage.background import map_in_threads
 from slipstream.storage.codec.chunks import zstd_compressor
 from slipstream.storage.errors import DamagedFileError, TooLargeError
-from slipstream.storage.files import FileSystem, atomic_file
+from slipstream.storage.files import atomic_file
 from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, checksum_of
 from slipstream.storage.tree import MISSING, Leaves, check_tree, unflatten, walk_leaves
@@ -106,9 +106,7 @@ def common_lead(data: Any, leaves: Leaves) -> tuple[int, ...]:
 # --- writing
 
 
-def write_rollout(
-    path: Path, buffer: Buffer, tree: Any, lead: tuple[int, ...], level: int, worker: BackgroundWorker, fs: FileSystem
-) -> int:
+def write_rollout(path: Path, buffer: Buffer, tree: Any, lead: tuple[int, ...], level: int) -> int:
     """Write a snapshot as a file that appears complete or not at all; return its bytes.
 
     Args:
@@ -117,8 +115,6 @@ def write_rollout(
         tree: of the batch, see `flatten`.
         lead: [envs, steps], [steps] or [].
         level: of compression, 0 to 16.
-        worker: its threads compress.
-        fs: the file system calls.
     """
     host, layout = buffer.fetch(), buffer.layout
     columns, frames = [], []
@@ -138,10 +134,10 @@ def write_rollout(
         return column, part, checksum_of(part)
 
     tasks = ((column, words, piece) for column, words in zip(columns, frames, strict=True) for piece in column.pieces())
-    with atomic_file(path, fs) as file:
+    with atomic_file(path) as file:
         writer = TensorFileWriter(file, KIND)
         seen: set[Key] = set()
-        for column, part, checksum in worker.map(encode, tasks):
+        for column, part, checksum in map_in_threads(encode, tasks):
             number = writer.add(part, name=show(column.key), checksum=checksum)
             column.first = column.first if column.key in seen else number
             seen.add(column.key)

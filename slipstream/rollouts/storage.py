@@ -14,9 +14,8 @@ from tensordict import is_tensor_collection
 
 from slipstream.rollouts.file import RolloutFile, common_lead, write_rollout
 from slipstream.rollouts.pickled import load_rollout
-from slipstream.storage.background import SAVER_NICE, BackgroundWorker
 from slipstream.storage.errors import SaveError
-from slipstream.storage.files import FileSystem, WriterLock, prepare_folder, regular_files
+from slipstream.storage.files import WriterLock, prepare_folder, regular_files
 from slipstream.storage.saver import SnapshotSaver
 from slipstream.storage.staging import Buffer
 from slipstream.storage.tree import flatten
@@ -51,11 +50,9 @@ class RolloutStorage(SnapshotSaver):
         max_queue_size: how many batches may wait.
         queue_policy: what `save` does if that many wait: "block", "drop_oldest" or "raise".
             `get_stats()` counts what was dropped.
-        threads: threads that compress; None for one per core, at most 4.
         verbose: print a line per saved batch, with its ratio.
         keep: files kept in the folder, those written last; 0 keeps all.
         max_bytes: memory that one result may take; by default nine tenths of what is available.
-        fs: the file system calls, for tests.
     """
 
     def __init__(
@@ -65,20 +62,17 @@ class RolloutStorage(SnapshotSaver):
         *,
         max_queue_size: int = 3,
         queue_policy: str = "block",
-        threads: int | None = None,
         verbose: bool = False,
         keep: int = 0,
         max_bytes: int | None = None,
-        fs: FileSystem | None = None,
     ) -> None:
         if not 0 <= compression_level <= 16:
             raise ValueError(f"compression_level is {compression_level}: use 0 (none) to 16")
-        super().__init__("rollout storage", RolloutError, max_queue_size, queue_policy, verbose, fs)
+        super().__init__("rollout storage", RolloutError, max_queue_size, queue_policy, verbose)
         self.save_dir = Path(save_dir)
         self.compression_level = compression_level
         self.keep = keep
         self._max_bytes = max_bytes
-        self._encoder = BackgroundWorker("rollout encoder", threads=threads, nice=SAVER_NICE, error=RolloutError)
         self._lock: WriterLock | None = None  # readers take none
 
     # --- writing
@@ -102,7 +96,7 @@ class RolloutStorage(SnapshotSaver):
             raise TypeError(f"a rollout is a TensorDict or a dict of tensors, not a {type(data).__name__}")
         self._worker.check()
         self._lock_folder()
-        self._worker.make_room()
+        self._make_room()
         tree, leaves = flatten(data, detach=True, share=False)
         lead = common_lead(data, leaves)
         buffer = self._staging.snapshot(leaves)
@@ -116,14 +110,13 @@ class RolloutStorage(SnapshotSaver):
     close = shutdown
 
     def _release_all(self) -> None:
-        self._encoder.close()
         if self._lock is not None:
             self._lock.release()
 
     def _lock_folder(self) -> None:
         """At the first save make the folder, remove files of killed processes, and lock it."""
         if self._lock is None:
-            prepare_folder(self.save_dir, self._fs)
+            prepare_folder(self.save_dir)
             lock = WriterLock(self.save_dir)
             try:
                 lock.take()
@@ -132,7 +125,7 @@ class RolloutStorage(SnapshotSaver):
             self._lock = lock
 
     def _write(self, path: Path, buffer: Buffer, tree: Any, lead: tuple[int, ...]) -> None:
-        written = write_rollout(path, buffer, tree, lead, self.compression_level, self._encoder, self._fs)
+        written = write_rollout(path, buffer, tree, lead, self.compression_level)
         self._count(path, buffer.layout.nbytes, written)
         if self.keep:  # by time: a resumed run may write lower iterations than there are
             files = sorted(rollout_files(self.save_dir), key=lambda file: file.stat().st_mtime_ns)

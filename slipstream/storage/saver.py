@@ -14,8 +14,9 @@ import numpy as np
 
 from slipstream.storage.background import SAVER_NICE, BackgroundWorker, close_after
 from slipstream.storage.errors import SaveError
-from slipstream.storage.files import FileSystem
 from slipstream.storage.staging import Buffer, Staging
+
+QUEUE_POLICIES = ("block", "drop_oldest", "raise")
 
 
 class SnapshotSaver:
@@ -27,10 +28,9 @@ class SnapshotSaver:
         name: what messages call it, such as "checkpoint saver".
         error: the class of its errors.
         max_queue_size: snapshots that may wait, besides the one being written.
-        queue_policy: see `BackgroundWorker`.
+        queue_policy: what a save does when that many wait: "block", "drop_oldest" or "raise".
         verbose: print a line per save.
         announce: gets a line when the queue is first full; stderr if None.
-        fs: the file system calls, for tests.
     """
 
     full_hint: ClassVar[str] = ""  # names the settings, after the advice for a full queue
@@ -42,24 +42,19 @@ class SnapshotSaver:
         max_queue_size: int,
         queue_policy: str,
         verbose: bool,
-        fs: FileSystem | None,
         announce: Callable[[str], None] | None = None,
     ) -> None:
+        if type(max_queue_size) is not int or max_queue_size < 1:
+            raise ValueError(f"max_queue_size={max_queue_size!r} must be a whole number from 1 on")
+        if queue_policy not in QUEUE_POLICIES:
+            raise ValueError(f"queue_policy={queue_policy!r} is unknown: use one of {', '.join(QUEUE_POLICIES)}")
         self.max_queue_size, self.queue_policy, self.verbose = max_queue_size, queue_policy, verbose
-        self._error, self._fs = error, fs or FileSystem()
+        self._error = error
         self._announce = announce or functools.partial(print, file=sys.stderr, flush=True)
         self._staging = Staging()
         self._counts = dict.fromkeys(("saved", "bytes_in", "bytes_out", "packed_in", "packed_out", "queue_full"), 0)
         self._blocking_ms: deque[float] = deque(maxlen=1000)
-        self._worker = BackgroundWorker(
-            name,
-            max_queue_size=max_queue_size,
-            queue_policy=queue_policy,
-            nice=SAVER_NICE,
-            error=error,
-            on_exit=self.shutdown,
-            on_full=self._warn_full,
-        )
+        self._worker = BackgroundWorker(name, nice=SAVER_NICE, error=error, on_exit=self.shutdown)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until everything saved is on the disk; raise the errors of saves that failed."""
@@ -96,6 +91,24 @@ class SnapshotSaver:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         close_after(self.shutdown, self._error, error)
 
+    def _make_room(self) -> None:
+        """Return when one more snapshot may be queued, after doing what `queue_policy` says; before one is taken."""
+        if self._worker.waiting < self.max_queue_size:
+            return
+        if self.queue_policy == "raise":
+            raise self._error(
+                f"{self._worker.waiting} tasks wait for the {self._worker.name}: save less often, or choose another "
+                "queue_policy"
+            )
+        self._counts["queue_full"] += 1
+        if self._counts["queue_full"] == 1:
+            effect = "this save waits" if self.queue_policy == "block" else "saves that wait are dropped"
+            self._announce(
+                f"[Warning] the queue of the {self._worker.name} is full ({self.max_queue_size} wait), so {effect}: "
+                f"save less often, lower the compression level, or allow a longer queue{self.full_hint}"
+            )
+        self._worker.make_room(self.max_queue_size, drop=self.queue_policy == "drop_oldest")
+
     def _queue(self, started: float, path: Path, buffer: Buffer, write: Callable[..., None], *args: Any) -> None:
         """Let the thread call `write(*args)`; the save of `path` began at `started`, in seconds of perf_counter."""
         future = self._worker.submit(write, *args, label=str(path))
@@ -115,16 +128,6 @@ class SnapshotSaver:
     def _release(self, buffer: Buffer) -> None:
         """Let the memory of a snapshot that was written, or dropped, be used again."""
         self._staging.release(buffer)
-
-    def _warn_full(self) -> None:
-        """Count a save that found the queue full; say so the first time."""
-        self._counts["queue_full"] += 1
-        if self._counts["queue_full"] == 1:
-            effect = "this save waits" if self.queue_policy == "block" else "saves that wait are dropped"
-            self._announce(
-                f"[Warning] the queue of the {self._worker.name} is full ({self.max_queue_size} wait), so {effect}: "
-                f"save less often, lower the compression level, or allow a longer queue{self.full_hint}"
-            )
 
     def _release_all(self) -> None:
         """Release what the subclass holds, after the last save."""

@@ -36,7 +36,7 @@ from slipstream.checkpoint.load import find_run
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import read_yaml
 from slipstream.storage.errors import DamagedFileError, printable
-from slipstream.storage.files import DISK, FileSystem, is_alive, make_folder, sync_folder, write_file
+from slipstream.storage.files import is_alive, make_folder, sync_folder, write_file
 from slipstream.storage.tensor_file import Reader
 from slipstream.training.provenance import provenance
 
@@ -45,13 +45,6 @@ STOPPED_BY_KEY = 130  # and by Ctrl-C, as of any program
 _FIRST_FILES = {"checkpoints", "git.json"}  # of a run that was killed while its folder was made
 STATES = ("running", "interrupted", "finished", "failed")
 MAX_REASON = 500  # characters in status.json
-
-
-class _NoSync(FileSystem):
-    """The file appears complete; a power cut may leave the one before."""
-
-    def fsync(self, fd: int) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +143,8 @@ class RunFolder:
         status = {"state": state, "iteration": iteration, "frames": frames}
         status |= {"reason": printable(reason, keep="")[:MAX_REASON], "process": os.getpid()}
         status |= {"host": socket.gethostname(), "time": datetime.now(UTC).isoformat(timespec="seconds")}
-        fs = _NoSync() if state == "running" else DISK  # written often, beside the training
-        write_file(self.path / "status.json", json.dumps(status, indent=2).encode(), fs)
+        durable = state != "running"  # which is written often, beside the training
+        write_file(self.path / "status.json", json.dumps(status, indent=2).encode(), durable)
 
     def status(self) -> dict[str, Any]:
         """Return what status.json holds; an empty dict for a run without one.

@@ -1,7 +1,6 @@
 """Disks that fail, processes that die, files that are damaged or lie. The soak runs the same tests at full count."""
 
 import contextlib
-import errno
 import os
 import random
 import re
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import warm_python
+from helpers.disks import FailingDisk, put_in
 from helpers.forged import forge
 from helpers.workers import wait_for_error
 from saved_states import same, training_state
@@ -29,52 +29,12 @@ from slipstream.checkpoint.load import CheckpointFile, checkpoints_of, newest_go
 from slipstream.checkpoint.maintenance import checkpoint_files
 from slipstream.storage.codec.registry import DECAY
 from slipstream.storage.errors import TooLargeError, UnsafeFolderError
-from slipstream.storage.files import FileSystem
 
 
-class Faulty(FileSystem):
-    """Fails at the n-th call of one kind, as a full disk or a lost mount does; a failing write may first write a
-    part."""
-
-    def __init__(self, kind="", at=-1, error=errno.ENOSPC):
-        self.kind, self.at, self.error, self.calls = kind, at, error, {}
-
-    def _count(self, kind):
-        n = self.calls[kind] = self.calls.get(kind, 0) + 1
-        if kind == self.kind and n == self.at:
-            raise OSError(self.error, os.strerror(self.error))
-
-    def create(self, path):
-        self._count("create")
-        return super().create(path)
-
-    def write(self, fd, data):
-        if self.kind == "write" and self.calls.get("write", 0) + 1 == self.at:
-            super().write(fd, data[: len(data) // 2])
-        self._count("write")
-        return super().write(fd, data)
-
-    def fsync(self, fd):
-        self._count("fsync")
-        super().fsync(fd)
-
-    def replace(self, source, target):
-        self._count("replace")
-        super().replace(source, target)
-
-    def unlink(self, path):
-        self._count("unlink")
-        super().unlink(path)
-
-    def symlink(self, target, link):
-        self._count("symlink")
-        super().symlink(target, link)
-
-
-def save_four(folder, fs, compress):
+def save_four(folder, compress):
     """Four saves with retention and links; the paths that were promised, whether or not an error came."""
     errors, state = 0, training_state(8)
-    saver = AsyncCheckpointSaver(fs=fs, threads=1, full_every=2, keep_last=3, links=True)
+    saver = AsyncCheckpointSaver(full_every=2, keep_last=3, links=True)
     for i in range(4):
         try:
             saver.save_async({**state, "i": i}, folder / f"c_{i}.pt", compress)
@@ -97,12 +57,12 @@ def fault_points():
 
 @pytest.mark.parametrize("compress", [True, "lz4", False])
 @pytest.mark.parametrize("sparse", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
-def test_no_failure_of_the_disk_loses_an_earlier_checkpoint(compress, sparse, tmp_path):
+def test_no_failure_of_the_disk_loses_an_earlier_checkpoint(compress, sparse, tmp_path, monkeypatch):
     for number, (kind, at) in enumerate(list(fault_points())[::sparse]):
         folder = tmp_path / str(number)
-        fs = Faulty(kind, at)
-        errors, state = save_four(folder, fs, compress)
-        assert errors == (fs.calls.get(kind, 0) >= at), (kind, at)  # told, and told once
+        disk = put_in(monkeypatch, FailingDisk(kind, at))
+        errors, state = save_four(folder, compress)
+        assert errors == (disk.calls.get(kind, 0) >= at), (kind, at)  # told, and told once
         files = maintenance.checkpoint_files(folder)
         assert len(files) >= 2 and not list(folder.glob(".*.tmp")), (kind, at, files)
         for path in files:
@@ -110,16 +70,18 @@ def test_no_failure_of_the_disk_loses_an_earlier_checkpoint(compress, sparse, tm
             assert same(load_checkpoint(path), {**state, "i": i}), (kind, at, path)
 
 
-def test_a_folder_that_cannot_be_made_durable_is_told(tmp_path):
-    with AsyncCheckpointSaver(fs=Faulty("fsync", 1)) as saver:
+def test_a_folder_that_cannot_be_made_durable_is_told(tmp_path, monkeypatch):
+    put_in(monkeypatch, FailingDisk("fsync", 1))
+    with AsyncCheckpointSaver() as saver:
         with pytest.raises(CheckpointError, match="cannot save into .*new: OSError: .*No space left"):
             saver.save_async({"i": 0}, tmp_path / "new" / "c_0.pt")
         path = saver.save_async({"i": 1}, tmp_path / "new" / "c_1.pt")
     assert load_checkpoint(path) == {"i": 1}
 
 
-def test_an_error_reaches_the_next_save_and_the_one_after_works(tmp_path):
-    saver = AsyncCheckpointSaver(fs=Faulty("fsync", 1))
+def test_an_error_reaches_the_next_save_and_the_one_after_works(tmp_path, monkeypatch):
+    put_in(monkeypatch, FailingDisk("fsync", 1))
+    saver = AsyncCheckpointSaver()
     saver.save_async({"i": 0}, tmp_path / "c_0.pt")
     wait_for_error(saver._worker)
     with pytest.raises(CheckpointError, match="No space"):
@@ -129,8 +91,9 @@ def test_an_error_reaches_the_next_save_and_the_one_after_works(tmp_path):
     assert load_checkpoint(tmp_path / "c_2.pt") == {"i": 2}
 
 
-def test_an_error_of_the_last_save_reaches_shutdown(tmp_path):
-    saver = AsyncCheckpointSaver(fs=Faulty("replace", 1))
+def test_an_error_of_the_last_save_reaches_shutdown(tmp_path, monkeypatch):
+    put_in(monkeypatch, FailingDisk("replace", 1))
+    saver = AsyncCheckpointSaver()
     saver.save_async({}, tmp_path / "c.pt")
     with pytest.raises(CheckpointError, match="No space"):
         saver.shutdown()
@@ -143,7 +106,7 @@ from slipstream.checkpoint import AsyncCheckpointSaver
 folder, seed = Path(sys.argv[1]), int(sys.argv[2])
 torch.set_num_threads(1)
 base = torch.randn(200_000, generator=torch.Generator().manual_seed(seed))
-with AsyncCheckpointSaver(full_every=3, keep_last=4, links=True, threads=1) as saver:
+with AsyncCheckpointSaver(full_every=3, keep_last=4, links=True) as saver:
     for i in range(1_000_000):
         saver.save_async({"i": i, "w": base + i * 1e-6, "text": str(i)}, folder / f"c_{i}.pt")
         saver.wait()
@@ -208,7 +171,7 @@ def write_pair(folder):
         i: {k: v * 0.9 if v.dim() else v for k, v in slot.items()} for i, slot in state["optimizer"]["state"].items()
     }
     later["optimizer"] = {**state["optimizer"], "state": slots}
-    with AsyncCheckpointSaver(full_every=2, threads=1) as saver:
+    with AsyncCheckpointSaver(full_every=2) as saver:
         paths = [saver.save_async(state, folder / "c_1.pt"), saver.save_async(later, folder / "c_2.pt")]
     with CheckpointFile(paths[1]) as slip:
         assert any(codec & DECAY for codec in slip._container.codecs)
@@ -284,7 +247,7 @@ def test_a_forged_index_is_refused(what, tmp_path):
 
 
 def save(state, path, compress=True, **options):
-    with AsyncCheckpointSaver(threads=1, **options) as saver:
+    with AsyncCheckpointSaver(**options) as saver:
         return saver.save_async(state, path, compress)
 
 
@@ -368,7 +331,7 @@ def test_a_difference_without_its_base_says_which_file_is_missing(tmp_path):
 
 def test_what_is_no_file_does_not_hide_the_checkpoints(tmp_path):
     folder = tmp_path / "checkpoints"
-    with AsyncCheckpointSaver(threads=1, keep_last=2, links=True) as saver:
+    with AsyncCheckpointSaver(keep_last=2, links=True) as saver:
         saver.save_async({"a": 1}, folder / "ckpt_000001.pt")
         os.mkfifo(folder / "ckpt_000002.pt.slip")
         os.mkdir(folder / "ckpt_000003.pt.slip")

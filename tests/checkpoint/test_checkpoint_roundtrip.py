@@ -19,7 +19,7 @@ FORMS = [True, "lz4", False]
 
 
 def round_trip(state, folder, compress=True, **options):
-    with AsyncCheckpointSaver(threads=1, **options) as saver:
+    with AsyncCheckpointSaver(**options) as saver:
         path = saver.save_async(state, folder / "c.pt", compress)
     return load_checkpoint(path)
 
@@ -44,7 +44,7 @@ def test_many_random_states_come_back_bit_for_bit(state, tmp_path):
 )
 @given(state=states())
 def test_random_states_come_back_through_a_difference(state, tmp_path):
-    with AsyncCheckpointSaver(threads=1, full_every=3) as saver:
+    with AsyncCheckpointSaver(full_every=3) as saver:
         saver.save_async(state, tmp_path / "c_1.pt")
         path = saver.save_async(state, tmp_path / "c_2.pt")
         saver.wait()
@@ -58,7 +58,7 @@ def test_random_states_come_back_through_a_difference(state, tmp_path):
 @given(state=states(torch_kinds=True))
 @pytest.mark.parametrize("compress", ["lz4", False])
 def test_random_states_come_back_through_the_torch_forms(state, compress, tmp_path):
-    with AsyncCheckpointSaver(threads=1) as saver:
+    with AsyncCheckpointSaver() as saver:
         path = saver.save_async(state, tmp_path / "c.pt", compress)
     assert same(load_checkpoint(path), state)
 
@@ -246,7 +246,7 @@ def test_the_step_of_a_multi_step_scheduler_can_be_set(tmp_path):
 )
 @pytest.mark.parametrize("compress", ["lz4", False])
 def test_what_a_torch_file_would_not_give_back_is_refused(value, compress, tmp_path):
-    with AsyncCheckpointSaver(threads=1) as saver, pytest.raises(TypeError, match=r"\['a'\] is a .*compress=True"):
+    with AsyncCheckpointSaver() as saver, pytest.raises(TypeError, match=r"\['a'\] is a .*compress=True"):
         saver.save_async({"a": value}, tmp_path / "c.pt", compress)
     assert round_trip({"a": value}, tmp_path) == {"a": value}
 
@@ -268,7 +268,7 @@ def test_map_location_is_that_of_torch_load(name, tmp_path):
     state = {"a": data, "b": data[2:4]}
     plain = tmp_path / "plain.pt"
     torch.save({"a": data, "b": data[2:4]}, plain)
-    with AsyncCheckpointSaver(threads=1) as saver:
+    with AsyncCheckpointSaver() as saver:
         files = [saver.save_async(state, tmp_path / f"{compress}.pt", compress) for compress in FORMS]
     want = torch.load(plain, map_location=MAPS[name], weights_only=True)
     for file in files:
@@ -292,7 +292,7 @@ def test_map_location_is_that_of_torch_load(name, tmp_path):
     ids=["number", "name", "dict", "function"],
 )
 def test_a_wrong_map_location_is_not_damage(given, error, word, compress, tmp_path):
-    with AsyncCheckpointSaver(threads=1) as saver:
+    with AsyncCheckpointSaver() as saver:
         path = saver.save_async({"a": torch.ones(2)}, tmp_path / "c.pt", compress)
     with pytest.raises(error, match=word) as caught:
         load_checkpoint(path, map_location=given)

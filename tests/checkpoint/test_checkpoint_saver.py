@@ -1,35 +1,8 @@
-import threading
-
 import pytest
 import torch
 from saved_states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
-from slipstream.storage.files import FileSystem
-
-
-class Gate(FileSystem):
-    """Holds every write until it is opened, so that snapshots wait in the queue."""
-
-    def __init__(self):
-        self.open = threading.Event()
-        self.reached = threading.Event()
-
-    def create(self, path):
-        self.reached.set()
-        assert self.open.wait(30)
-        return super().create(path)
-
-
-def gated(folder, count, **options):
-    """A saver with one file being written and `count` waiting."""
-    gate = Gate()
-    saver = AsyncCheckpointSaver(fs=gate, **options)
-    saver.save_async({"i": 0}, folder / "c_0.pt")
-    assert gate.reached.wait(30)
-    for i in range(1, count + 1):
-        saver.save_async({"i": i}, folder / f"c_{i}.pt")
-    return saver, gate
 
 
 def names(folder):
@@ -194,7 +167,7 @@ def test_checkpoints_of_plain_torch_load(tmp_path):
 def test_a_path_that_names_no_file_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").mkdir()
-    with AsyncCheckpointSaver(threads=1) as saver, pytest.raises(ValueError, match="names no file"):
+    with AsyncCheckpointSaver() as saver, pytest.raises(ValueError, match="names no file"):
         saver.save_async({"a": 1}, name)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
@@ -212,6 +185,6 @@ def test_a_path_that_names_no_file_is_refused(name, tmp_path, monkeypatch):
     ],
 )
 def test_arguments_of_a_wrong_type_are_refused_at_the_call(options, word, tmp_path):
-    with AsyncCheckpointSaver(threads=1) as saver, pytest.raises(TypeError, match=word):
+    with AsyncCheckpointSaver() as saver, pytest.raises(TypeError, match=word):
         saver.save_async({"a": 1}, **{"path": tmp_path / "c.pt", **options})
     assert not list(tmp_path.iterdir())

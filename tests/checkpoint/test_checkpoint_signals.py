@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from slipstream.checkpoint import AsyncCheckpointSaver
 weight = torch.zeros(50_000)
-with AsyncCheckpointSaver(threads=1) as saver:
+with AsyncCheckpointSaver() as saver:
     saver.install_signal_handlers(lambda signum: print("stopping", flush=True))
     for it in range(10_000_000):
         weight.fill_(it)

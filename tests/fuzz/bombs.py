@@ -123,7 +123,7 @@ def bytearray_of_any_size(folder: Path) -> None:
 def rollout_frame(folder: Path) -> None:
     from helpers.forged import put_together, take_apart
 
-    with RolloutStorage(folder, threads=1) as saved:
+    with RolloutStorage(folder) as saved:
         saved.save({"x": torch.zeros(1, 1, 1000)}, 0)
     path = folder / "rollout_000000.slip"
     parts = take_apart(path.read_bytes())
@@ -242,7 +242,7 @@ def rollout_that_never_ends(folder: Path) -> None:
 def warm_up() -> None:
     """Compile the kernels: the first process on a machine takes a minute for it, and memory."""
     with tempfile.TemporaryDirectory() as folder:
-        with RolloutStorage(folder, threads=1) as saved:
+        with RolloutStorage(folder) as saved:
             saved.save({"x": torch.zeros(2, 4, 1000)}, 0)
             saved.wait()  # without the time limit of close
         RolloutStorage(folder).load(0)

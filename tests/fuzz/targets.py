@@ -204,7 +204,7 @@ def small_state() -> dict[str, Any]:
 def slip_seeds(folder: Path) -> list[bytes]:
     made = []
     for moments in (None, "int8", "bf16"):
-        with AsyncCheckpointSaver(threads=1, moments=moments) as saver:
+        with AsyncCheckpointSaver(moments=moments) as saver:
             path = saver.save_async(small_state(), folder / "c.pt", metrics={"return": 1.5}, step=3)
         made.append(path.read_bytes())
     return made
@@ -233,7 +233,7 @@ def use_slip(data: bytes, folder: Path, rng: random.Random) -> None:
 def difference_seeds(folder: Path) -> list[bytes]:
     state = small_state()
     state["state"][0]["exp_avg"] = torch.sin(torch.arange(20_000.0))
-    with AsyncCheckpointSaver(threads=1, full_every=4) as saver:
+    with AsyncCheckpointSaver(full_every=4) as saver:
         saver.save_async(state, folder / "c_1.pt", step=1)
         saver.wait()
         state["state"][0]["exp_avg"] = state["state"][0]["exp_avg"] * 0.9
@@ -268,7 +268,7 @@ def use_pt(data: bytes, folder: Path, rng: random.Random) -> None:
 
 
 def lz4_seeds(folder: Path) -> list[bytes]:
-    with AsyncCheckpointSaver(threads=1) as saver:
+    with AsyncCheckpointSaver() as saver:
         path = saver.save_async(torch_state(), folder / "c.pt", compress="lz4")
     return [path.read_bytes()]
 
@@ -298,7 +298,7 @@ def batch(envs: int = 3, steps: int = 8) -> dict[str, Any]:
 def rollout_seeds(folder: Path) -> list[bytes]:
     made = []
     for level in (0, 3, 12):
-        with RolloutStorage(folder, threads=1, compression_level=level) as storage:
+        with RolloutStorage(folder, compression_level=level) as storage:
             storage.save(batch(), 1)
             storage.save(TensorDict(batch()).exclude("names", "small").auto_batch_size_(2), 2)
             storage.wait()
@@ -560,7 +560,7 @@ def specs() -> Any:
 
 
 def policy_seeds(folder: Path) -> list[bytes]:
-    with AsyncCheckpointSaver(threads=1) as saver:
+    with AsyncCheckpointSaver() as saver:
         path = saver.save_async(policy_state(), folder / "p.pt", step=1)
     return [path.read_bytes()]
 
@@ -582,7 +582,7 @@ def run_seeds(folder: Path) -> list[bytes]:
 
     state = policy_state()
     (folder / "checkpoints").mkdir()
-    with AsyncCheckpointSaver(threads=1, full_every=1) as saver:
+    with AsyncCheckpointSaver(full_every=1) as saver:
         for step in (1, 2):
             saver.save_async(state, folder / "checkpoints" / f"ckpt_{step:06d}.pt", metrics={"x": 1.0}, step=step)
     torch.save({"config": {"task": "navigation"}}, folder / "best.pt")

@@ -43,7 +43,7 @@ def main() -> None:
         buffer.sample(8, n_step=3)
         buffer.sample_slices(2, 4, burn_in=1)
         buffer.sample_episodes(1)
-    with tempfile.TemporaryDirectory() as folder, RolloutStorage(folder, threads=1) as storage:
+    with tempfile.TemporaryDirectory() as folder, RolloutStorage(folder) as storage:
         storage.save(batch, 0)
         storage.load(0)
 

@@ -13,7 +13,7 @@ from slipstream import RolloutStorage
 
 
 def main(folder: str) -> None:
-    with RolloutStorage(folder, threads=1) as storage:
+    with RolloutStorage(folder) as storage:
         i = 0
         while True:
             storage.save(world(32, 64, first=i), i)

@@ -19,7 +19,7 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 
 @pytest.fixture
 def storage(tmp_path):
-    with RolloutStorage(tmp_path / "rollouts", threads=1) as made:
+    with RolloutStorage(tmp_path / "rollouts") as made:
         yield made
 
 
@@ -28,7 +28,7 @@ def storage(tmp_path):
 def test_any_batch_comes_back_bit_for_bit(tmp_path_factory, batch, level, piece_bytes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rollout_file, "PIECE_BYTES", piece_bytes)
-        with RolloutStorage(tmp_path_factory.mktemp("r"), level, threads=1) as storage:
+        with RolloutStorage(tmp_path_factory.mktemp("r"), level) as storage:
             storage.save(batch, 7)
             assert same(batch, storage.load(7))
             assert list(storage.file(7).problems()) == []
@@ -59,7 +59,7 @@ def test_a_slice_is_what_indexing_all_of_it_gives(tmp_path_factory, batch, envs,
         chosen[name] = None if name == "envs" and len(lead) == 1 else index
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rollout_file, "PIECE_BYTES", piece_bytes)
-        with RolloutStorage(tmp_path_factory.mktemp("r"), threads=1) as storage:
+        with RolloutStorage(tmp_path_factory.mktemp("r")) as storage:
             storage.save(batch, 0)
             got = storage.load_slice(0, **chosen)
     rows = {
@@ -167,7 +167,7 @@ def test_saved_batches_are_read_at_once_listed_and_replaced(storage):
 
 def test_the_files_written_last_are_kept(tmp_path):
     folder = tmp_path / "rollouts"
-    with RolloutStorage(folder, keep=3, threads=1) as storage:
+    with RolloutStorage(folder, keep=3) as storage:
         for i in (90, 95, 100, 5):  # resumed from an early checkpoint: a low number is not an old file
             storage.save(world(), i)
             storage.wait()

@@ -20,7 +20,7 @@ def main(*words):
 def folder(tmp_path):
     """Three batches of 6 environments x 16 steps that follow one another, then one that does not; an episode ends every
     fifth step."""
-    with RolloutStorage(tmp_path / "run" / "rollouts", threads=1) as storage:
+    with RolloutStorage(tmp_path / "run" / "rollouts") as storage:
         for i in range(3):
             storage.save(world(6, 16, first=16 * i), i)
         storage.save(world(6, 16, first=200), 100)
@@ -46,7 +46,7 @@ def test_frames_that_are_not_valid_belong_to_no_episode(tmp_path):
     batch["valid"] = torch.tensor([[1, 1, 1, 0, 1, 1, 1, 0]], dtype=torch.bool)
     batch["terminated"] = torch.tensor([[0, 0, 1, 0, 0, 0, 0, 0]], dtype=torch.bool)
     batch["truncated"] = batch["done"] & ~batch["terminated"]
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         storage.save(batch, 0)
         found = list(episodes(storage, [0]))
     assert [(times(e), bool(e["terminated",][-1])) for e in found] == [([0, 1, 2], True), ([4, 5, 6], False)]
@@ -57,7 +57,7 @@ def test_torchrls_ends_and_rewards_under_next_are_found(tmp_path):
     batch["next", "done"] = (torch.arange(6) == 2).expand(2, 6).unsqueeze(-1).clone()
     batch["next", "reward"] = torch.ones(2, 6, 1)
     batch["done"] = torch.zeros(2, 6, 1, dtype=torch.bool)
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         storage.save(batch, 0)
         assert [len(e["reward",]) for e in episodes(storage, [0])] == [3, 3, 3, 3]
 
@@ -76,7 +76,7 @@ def test_parquet_holds_a_row_a_step(folder, tmp_path):
 
 def test_bfloat16_is_exported_as_float32(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         storage.save({"x": torch.full((2, 3), 1.5, dtype=torch.bfloat16)}, 0)
         export(storage, "parquet", tmp_path / "out.parquet")
     column = parquet.read_table(tmp_path / "out.parquet")["x"]

@@ -2,7 +2,6 @@
 count."""
 
 import contextlib
-import errno
 import gc
 import os
 import random
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import warm_python
+from helpers.disks import FailingDisk, HeldDisk, put_in
 from helpers.workers import wait_for_error
 from rollout_worlds import flip, same, world
 
@@ -22,7 +22,6 @@ from slipstream import RolloutStorage
 from slipstream.rollouts.file import RolloutFile
 from slipstream.rollouts.storage import RolloutError
 from slipstream.storage.errors import DamagedFileError, UnsafeFolderError
-from slipstream.storage.files import FileSystem
 
 HERE = Path(__file__).parent
 counts = pytest.mark.parametrize(
@@ -30,66 +29,36 @@ counts = pytest.mark.parametrize(
 )
 
 
-class FullDisk(FileSystem):
-    """Takes so many bytes and no more; or fails at one call of another kind."""
-
-    def __init__(self, room=1 << 60, kind=""):
-        self.room, self.kind = room, kind
-
-    def _maybe(self, kind):
-        if kind == self.kind:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def create(self, path):
-        self._maybe("create")
-        return super().create(path)
-
-    def write(self, fd, data):
-        taken = super().write(fd, data[: self.room]) if self.room else 0
-        if taken < len(data) and self.room < 1 << 60:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self.room -= taken if self.room < 1 << 60 else 0
-        return taken
-
-    def fsync(self, fd):
-        self._maybe("fsync")
-        super().fsync(fd)
-
-    def replace(self, source, target):
-        self._maybe("replace")
-        super().replace(source, target)
-
-
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("fault", ["create", "fsync", "replace", 0, 8, 1000, 3000])
-def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, fault):
-    with RolloutStorage(tmp_path, threads=1) as storage:
+@pytest.mark.parametrize("kind, at", [("create", 1), ("fsync", 1), ("replace", 1), ("write", 1), ("write", 2)])
+def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, monkeypatch, kind, at):
+    with RolloutStorage(tmp_path) as storage:
         storage.save(world(), 0)
         storage.wait()
-        storage._fs.__class__ = FullDisk
-        storage._fs.__init__(*((1 << 60, fault) if isinstance(fault, str) else (fault,)))
+        put_in(monkeypatch, FailingDisk(kind, at))
         storage.save(world(first=5), 0)
         wait_for_error(storage._worker)
         with pytest.raises(RolloutError, match=r"failed at .*rollout_000000.slip: OSError: .*No space left") as told:
             storage.save(world(), 1)
         assert isinstance(told.value.__cause__, OSError)
-        storage._fs.__init__()
         storage.save(world(first=9), 2)
         assert same(world(), storage.load(0)) and same(world(first=9), storage.load(2))
         assert storage.get_stats()["failed"] == 1
     assert names(tmp_path) == [".writer.lock", "rollout_000000.slip", "rollout_000002.slip"]
 
 
-def test_an_error_of_the_last_save_reaches_close_and_another_error_keeps_its_place(tmp_path):
-    storage = RolloutStorage(tmp_path, threads=1, fs=FullDisk(0))
+def test_an_error_of_the_last_save_reaches_close_and_another_error_keeps_its_place(tmp_path, monkeypatch):
+    put_in(monkeypatch, FailingDisk("fsync", 1))
+    storage = RolloutStorage(tmp_path)
     storage.save(world(), 0)
     with pytest.raises(RolloutError, match="No space"):
         storage.close()
     storage.close()
-    with pytest.raises(KeyError) as told, RolloutStorage(tmp_path, threads=1, fs=FullDisk(0)) as other:
+    put_in(monkeypatch, FailingDisk("fsync", 1))
+    with pytest.raises(KeyError) as told, RolloutStorage(tmp_path) as other:
         other.save(world(), 0)
         raise KeyError("mine")
     assert "No space" in told.value.__notes__[0]
@@ -98,28 +67,21 @@ def test_an_error_of_the_last_save_reaches_close_and_another_error_keeps_its_pla
 
 
 @pytest.mark.parametrize("policy", ["block", "drop_oldest", "raise"])
-def test_a_full_queue_does_as_it_was_told(tmp_path, policy):
-    gate = threading.Event()
-
-    class Slow(FileSystem):
-        def create(self, path):
-            assert gate.wait(30)
-            return super().create(path)
-
-    with RolloutStorage(tmp_path, threads=1, max_queue_size=2, queue_policy=policy, fs=Slow()) as storage:
+def test_a_full_queue_does_as_it_was_told(tmp_path, monkeypatch, policy):
+    disk = put_in(monkeypatch, HeldDisk())
+    with RolloutStorage(tmp_path, max_queue_size=2, queue_policy=policy) as storage:
         storage.save(world(), 0)
-        while storage._worker.pending() and not storage._worker._running:
-            pass
+        assert disk.reached.wait(30)
         storage.save(world(), 1)
         storage.save(world(), 2)
         if policy == "block":
-            threading.Timer(0.05, gate.set).start()
+            threading.Timer(0.05, disk.open.set).start()
         if policy == "raise":
             with pytest.raises(RolloutError, match="2 tasks wait"):
                 storage.save(world(), 3)
         else:
             storage.save(world(), 3)
-        gate.set()
+        disk.open.set()
         kept = {"block": [0, 1, 2, 3], "drop_oldest": [0, 2, 3], "raise": [0, 1, 2]}[policy]
         assert storage.iterations() == kept
         assert storage.get_stats()["dropped"] == {"drop_oldest": 1}.get(policy, 0)
@@ -140,7 +102,7 @@ def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
                 done = int(victim.stdout.readline())
             victim.send_signal(signal.SIGKILL)
             victim.wait()
-        with RolloutStorage(folder, threads=1) as storage:
+        with RolloutStorage(folder) as storage:
             there = storage.iterations()
             assert there[: done + 1] == list(range(done + 1)) and there == list(range(len(there)))
             for i in there:
@@ -153,7 +115,7 @@ def saved(folder):
     """A batch of some blocks, in a file with a neighbor."""
     batch = world(40, 64)
     batch["noise"] = torch.rand(40, 64, 100)
-    with RolloutStorage(folder, threads=1) as storage:
+    with RolloutStorage(folder) as storage:
         path = storage.save(batch, 0)
         storage.save(world(), 1)
     return batch, path
@@ -232,7 +194,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path):
 
 def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
     code = f"from slipstream import RolloutStorage\nimport torch\nRolloutStorage({str(tmp_path)!r}).save({{'x': torch.ones(3)}}, 9)"
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         storage.save(world(), 0)
         storage.wait()  # a reader finds complete files only
         other = warm_python.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -248,7 +210,7 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
 
 
 def test_a_forked_child_does_not_save_in_its_parents_name(tmp_path):
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         storage.save(world(), 0)
         storage.wait()
         pid = os.fork()
@@ -272,7 +234,7 @@ def test_handles_and_threads_do_not_grow(tmp_path, cycles):
     batch = world(4, 8)
     before = None
     for cycle in range(cycles):
-        with RolloutStorage(tmp_path, threads=2) as storage:
+        with RolloutStorage(tmp_path) as storage:
             storage.save(batch, cycle % 3)
             storage.load(cycle % 3)
             storage.load_slice(cycle % 3, envs=1)
@@ -288,7 +250,7 @@ def test_handles_and_threads_do_not_grow(tmp_path, cycles):
 
 
 def test_iterating_stops_at_a_broken_file_by_name(tmp_path):
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         for i in (0, 1, 2):
             storage.save(world(first=16 * i), i)
     path = tmp_path / "rollout_000001.slip"
@@ -305,7 +267,7 @@ def test_a_folder_with_a_link_out_of_it_is_not_written_to(tmp_path):
     folder = tmp_path / "rollouts"
     folder.mkdir()
     (folder / "rollout_000000.slip").symlink_to(mine)
-    with RolloutStorage(folder, threads=1) as storage, pytest.raises(UnsafeFolderError, match=r"rollout_000000.slip"):
+    with RolloutStorage(folder) as storage, pytest.raises(UnsafeFolderError, match=r"rollout_000000.slip"):
         storage.save(world(), 0)
     assert mine.read_text() == "mine" and names(folder) == ["rollout_000000.slip"]
 

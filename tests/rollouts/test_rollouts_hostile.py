@@ -25,7 +25,7 @@ def main(words):
 @pytest.fixture
 def folder(tmp_path):
     """Three batches; the tests forge the second one."""
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         for i in range(3):
             storage.save(world(first=16 * i), i)
     return tmp_path
@@ -101,7 +101,7 @@ def test_forged_pieces_are_refused(folder):
 
 
 def test_a_batch_larger_than_max_bytes_is_refused(tmp_path):
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         path = storage.save({"reward": torch.zeros(4, 1 << 19)}, 1)  # 8 MB
     strict = RolloutStorage(tmp_path, max_bytes=3 << 20)
     for read in (strict.load, lambda i: strict.load_slice(i, envs=[0, 1])):
@@ -119,7 +119,7 @@ def put_in_the_way(*paths):
 
 @pytest.mark.filterwarnings("ignore:.*is not a file")
 def test_what_is_no_file_does_not_hide_the_rollouts(tmp_path, capsys):
-    with RolloutStorage(tmp_path, threads=1) as storage:
+    with RolloutStorage(tmp_path) as storage:
         for i in (1, 3):
             storage.save(world(i), i)
     put_in_the_way(*(tmp_path / f"rollout_{i:06d}.slip" for i in (0, 2, 4, 5)))

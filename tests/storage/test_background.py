@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 from helpers.workers import wait_for_error
 
-from slipstream.storage.background import BackgroundWorker
+from slipstream.storage.background import THREADS, BackgroundWorker, map_in_threads
 from slipstream.storage.errors import SaveError
 
 
-def held(count, **options):
+def held(count):
     """A worker whose first task waits for an event, with `count` more in the queue."""
     gate, started, done = threading.Event(), threading.Event(), []
-    worker = BackgroundWorker("test worker", **options)
+    worker = BackgroundWorker("test worker")
     worker.submit(lambda: (started.set(), gate.wait(30)), label="0")
     assert started.wait(30)
     for i in range(1, count + 1):
-        worker.make_room()
         worker.submit(done.append, i, label=str(i)).add_done_callback(lambda _, i=i: done.append(-i))
     return worker, gate, done
 
@@ -35,22 +34,18 @@ def test_tasks_run_in_order_and_done_follows_each():
     assert worker.close() and worker.close()
 
 
-def test_a_full_queue_drops_what_waited_longest():
-    worker, gate, done = held(4, max_queue_size=2, queue_policy="drop_oldest")
+def test_room_is_made_by_dropping_what_waited_longest():
+    worker, gate, done = held(4)
+    worker.make_room(3, drop=True)
     gate.set()
     worker.close(30)
     assert [i for i in done if i > 0] == [3, 4] and worker.dropped == 2
     assert sorted(-i for i in done if i < 0) == [1, 2, 3, 4]
 
 
-def test_a_full_queue_raises_or_blocks():
-    worker, gate, _ = held(1, max_queue_size=1, queue_policy="raise")
-    with pytest.raises(SaveError, match="1 tasks wait for the test worker"):
-        worker.make_room()
-    gate.set()
-    worker.close(30)
-    worker, gate, _ = held(1, max_queue_size=1)
-    waiting = threading.Thread(target=worker.make_room)
+def test_room_is_made_by_waiting():
+    worker, gate, _ = held(1)
+    waiting = threading.Thread(target=worker.make_room, args=(1,))
     waiting.start()
     waiting.join(0.05)
     assert waiting.is_alive()
@@ -86,20 +81,17 @@ def test_close_says_when_time_ran_out():
 
 
 def test_map_keeps_the_order_and_bounds_what_is_in_flight():
-    worker, made = BackgroundWorker("mapper", threads=2), []
+    begun = []
 
-    def items():
-        for i in range(100):
-            made.append(i)
-            yield i
+    def square(x):
+        begun.append(x)
+        return x * x
 
-    for i, result in enumerate(worker.map(lambda x: x * x, items())):
-        assert result == i * i and len(made) - i <= 6
+    for i, result in enumerate(map_in_threads(square, range(100))):
+        assert result == i * i and len(begun) - i <= 2 * THREADS + 2
     with pytest.raises(ZeroDivisionError):
-        list(worker.map(lambda x: 1 // x, [1, 2, 0, 3]))
-    assert not len(worker) and list(worker.map(str, [1])) == ["1"]
-    worker.raise_errors()
-    worker.close()
+        list(map_in_threads(lambda x: 1 // x, [1, 2, 0, 3]))
+    assert list(map_in_threads(str, [1])) == ["1"]
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -124,12 +116,11 @@ def test_a_forked_child_is_refused_or_starts_again(restart):
 EXITING = """
 import atexit, sys
 from pathlib import Path
-from slipstream.storage.background import BackgroundWorker
+from slipstream.storage.background import BackgroundWorker, map_in_threads
 out = Path(sys.argv[1])
-helper = BackgroundWorker("helper", threads=2)
 worker = BackgroundWorker("saver", on_exit=lambda: worker.close(30))
 for i in range(5):
-    worker.submit(lambda i=i: (out / str(i)).write_text("".join(helper.map(str, range(i)))))
+    worker.submit(lambda i=i: (out / str(i)).write_text("".join(map_in_threads(str, range(i)))))
 """
 
 

@@ -82,36 +82,32 @@ def test_files_of_killed_processes_are_removed(tmp_path):
     assert not dead.exists() and mine.exists() and other.exists() and (tmp_path / ".mine.tmp").exists()
 
 
-class RecordingFileSystem(FileSystem):
-    """Lists the folders and files that were fsynced."""
-
-    def __init__(self):
-        self.synced = []
-
-    def fsync(self, fd):
-        self.synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+@pytest.fixture
+def synced(monkeypatch):
+    """The folders and files that were fsynced."""
+    paths = []
+    monkeypatch.setattr(FileSystem, "fsync", lambda self, fd: paths.append(os.readlink(f"/proc/self/fd/{fd}")))
+    return paths
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to name a file handle")
-def test_every_folder_that_is_created_is_synced_in_its_parent(tmp_path):
-    fs = RecordingFileSystem()
-    prepare_folder(tmp_path / "a" / "b" / "c", fs)
-    assert sorted(fs.synced) == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
-    prepare_folder(tmp_path / "a" / "b" / "c", fs)
-    assert len(fs.synced) == 3
+def test_every_folder_that_is_created_is_synced_in_its_parent(tmp_path, synced):
+    prepare_folder(tmp_path / "a" / "b" / "c")
+    assert sorted(synced) == [str(tmp_path), str(tmp_path / "a"), str(tmp_path / "a" / "b")]
+    prepare_folder(tmp_path / "a" / "b" / "c")
+    assert len(synced) == 3
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to name a file handle")
 @pytest.mark.parametrize("kind", ["checkpoints", "rollouts"])
-def test_a_saver_syncs_the_parent_of_its_folder(tmp_path, kind):
-    fs = RecordingFileSystem()
+def test_a_saver_syncs_the_parent_of_its_folder(tmp_path, synced, kind):
     if kind == "checkpoints":
-        with AsyncCheckpointSaver(fs=fs, threads=1) as saver:
+        with AsyncCheckpointSaver() as saver:
             saver.save_async({"x": 1}, tmp_path / "new" / "c.pt")
     else:
-        with RolloutStorage(tmp_path / "new", fs=fs, threads=1) as storage:
+        with RolloutStorage(tmp_path / "new") as storage:
             storage.save({"reward": torch.zeros(2, 3)}, 0)
-    assert fs.synced[0] == str(tmp_path) and fs.synced[-1] == str(tmp_path / "new")
+    assert synced[0] == str(tmp_path) and synced[-1] == str(tmp_path / "new")
 
 
 @pytest.mark.parametrize("name", [LOCK_NAME, "metrics.jsonl"])

@@ -18,7 +18,7 @@ from slipstream.storage.tensor_file import HASH
 
 
 def save(state, path, **options):
-    with AsyncCheckpointSaver(threads=1, announce=lambda text: None, **options) as saver:
+    with AsyncCheckpointSaver(announce=lambda text: None, **options) as saver:
         return saver.save_async(state, path)
 
 
