@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from slipstream import __version__
-from slipstream.config.help import ConfigError, nearest
+from slipstream.config.help import ConfigError, nearest, unknown
 from slipstream.storage.errors import SaveError, printable
 
 if TYPE_CHECKING:
@@ -104,12 +104,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            what = (
-                "command"
-                if isinstance(action, argparse._SubParsersAction)
-                else (action.option_strings or [action.dest])[0]
-            )
-            raise ConfigError(f"unknown {what} '{value}'{nearest(str(value), known)} (there are: {', '.join(known)})")
+            is_command = isinstance(action, argparse._SubParsersAction)
+            raise unknown("command" if is_command else [*action.option_strings, action.dest][0], str(value), known)
 
 
 def add_subcommands(parser: argparse.ArgumentParser, doc: str | None) -> Any:

@@ -14,7 +14,7 @@ from tensordict.tensorclass import NonTensorData
 from torch import Tensor, nn
 
 from slipstream.collectors.sync import SyncDataCollector
-from slipstream.config.collect import CollectConfig
+from slipstream.config.schema import CollectConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.specs import Key

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map
 from slipstream.collectors.compressed import compressor
 from slipstream.collectors.episodes import EpisodeStatistics
 from slipstream.collectors.sync import SyncDataCollector
-from slipstream.config.collect import CollectConfig
+from slipstream.config.schema import CollectConfig
 from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from slipstream.collectors.batch import LentBatch, RolloutMemory, write
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
-from slipstream.config.collect import CollectConfig
+from slipstream.config.schema import CollectConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.rollout import Frame, Rollout

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from slipstream.config import registry
-from slipstream.config.help import ConfigError, describe_keys, nearest
+from slipstream.config.help import ConfigError, describe_keys, nearest, unknown
 from slipstream.config.names import other_names
 from slipstream.config.overrides import Word, plain_overrides, value_of, yaml_words
-from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig, config_sections
+from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig
 from slipstream.config.values import UnfitError, read, settable
 
 PRESETS = Path(__file__).parents[1] / "presets"
@@ -27,7 +28,7 @@ def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
 
     With resume=auto they are the complete config: of a new run, or of the run that they started before.
     """
-    words = _auto_apart(plain_overrides(overrides))
+    words = plain_overrides(overrides)
     resume = value_of("resume", words)
     if resume in (None, "auto"):
         return _compose("train", words)
@@ -68,9 +69,8 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
     chosen = [word for word in plain_overrides(overrides) if word.key in ("task", "algo", "preset")]
     if command == "eval":
         name = value_of("task", chosen) or registry.DEFAULT_TASK
-        task = registry.find_task(name)
         note = "  (the defaults of env.* are those of the policy's own training; shown: the task's)\n"
-        return note + describe_keys(task.EvaluateConfig(task=name, env=task.env.Config()), task.set_by_evaluation)
+        return note + describe_keys(_default(name, None), registry.find_task(name).set_by_evaluation)
     config = load_train(chosen)
     choices = {
         "config=null": "a YAML file, or a run folder: the settings to start from",
@@ -97,7 +97,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 def from_dict(data: dict[str, Any]) -> TrainConfig:
     """Return the training config that `to_dict` gave; names of code in it must be trusted
     (`registry.refuse_unregistered`)."""
-    return build_section(_default("train", data["task"], data["algo"]["name"]), data)
+    return build_section(_default(data["task"], data["algo"]["name"]), data)
 
 
 def build_section(default: Any, data: Mapping[str, Any], source: str = "the checkpoint") -> Any:
@@ -116,20 +116,20 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
 # -- inside ----------------------------------------------------------------------------------------------------------
 
 
-def _compose(command: str, words: list[Word], base: Mapping[str, Any] | None = None, source: str = "") -> Any:
+def _compose(
+    command: str, words: list[Word], base: Mapping[str, Any] = MappingProxyType({}), source: str = "the checkpoint"
+) -> Any:
     """Return the config of a command.
 
     Args:
         base: Of a checkpoint: the config of the run that is resumed, or the env of the policy's training.
         source: What is resumed.
     """
-    base = base or {}
     preset, presets = value_of("preset", words), preset_files()
     if preset == "none" or command == "eval":  # an evaluation has no presets: the key is unknown
         preset = None
     elif preset is not None and preset not in presets:
-        known = ", ".join(sorted(presets))
-        raise ConfigError(f"unknown preset '{preset}'{nearest(preset, presets)} (there are: {known})")
+        raise unknown("preset", preset, sorted(presets))
     of_preset = presets[preset][1] if preset else None
     name = value_of("task", words) or base.get("task") or of_preset or registry.DEFAULT_TASK
     trained = base.get("algo", {}).get("name")
@@ -137,21 +137,21 @@ def _compose(command: str, words: list[Word], base: Mapping[str, Any] | None = N
     for key, chosen, held in (("task", name, base.get("task")), ("algo", algo, trained)):
         if held and chosen != held:
             raise ConfigError(f"a resumed run keeps its {key}={held}: leave {key}={chosen} out, or start a new run")
-    task, default = registry.find_task(name), _default(command, name, algo)
-    files = [task.folder / "defaults.yaml"] if task.folder else []
-    of_files = [] if algo is None else _preset_files_of(task, algo, preset, presets, is_resumed=bool(base))
-    values = _read_words(_file_words(files), default, command)
-    values |= _read_words(_data_words(default, base, source or "the checkpoint"), default, command)
-    values |= _read_words(_file_words(of_files), default, command)
+    task, default = registry.find_task(name), _default(name, algo)
+    files = [] if algo is None else _preset_files_of(task, algo, preset, presets, is_resumed=bool(base))
     choices = ("task", "algo", "preset") if command == "train" else ("task",)
-    values |= _read_words([word for word in words if word.key not in choices], default, command)
-    return _build(default, values | {"task": name})
+    of_task = _file_words([task.folder / "defaults.yaml"] if task.folder else [])
+    typed = [word for word in words if word.key not in choices]
+    everything = [*of_task, *_data_words(default, base, source), *_file_words(files), *typed]
+    return _build(default, _read_words(everything, default, command) | {"task": name})
 
 
-def _default(command: str, task: str, algo: str | None) -> Any:
-    """Return the config of a command with the defaults of the dataclasses."""
-    kind = registry.find_task(task).TrainConfig if command == "train" else registry.find_task(task).EvaluateConfig
-    return kind(task=task, **{name: section() for name, section in config_sections(task, algo).items()})
+def _default(task: str, algo: str | None) -> Any:
+    """Return the config of a training with the defaults of the dataclasses; of an evaluation if `algo` is None."""
+    chosen = registry.find_task(task)
+    if algo is None:
+        return chosen.EvaluateConfig(task=task, env=chosen.env.Config())
+    return chosen.TrainConfig(task=task, env=chosen.env.Config(), algo=registry.find("algorithm", algo).Config())
 
 
 def _file_words(files: Iterable[Path]) -> list[Word]:
@@ -195,11 +195,16 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
     keys = settable(default)
     others = other_names(keys)
     values: dict[str, Any] = {}
+    asked: dict[str, bool] = {}  # whether a key is to be chosen by measuring
     for word in words:
         key = word.key if word.key in keys else others.get(word.key, word.key)
         if key in keys and (chosen_by := getattr(keys[key][0], "chosen_by", None)):
             key = f"{key}.{chosen_by}"  # as sim=NAME, with keys sim.*
         owner, _, entry = key.rpartition(".")
+        if key in CHOSEN_BY_MEASURING and command == "train":
+            asked[key] = word.value == "auto"
+            if asked[key]:
+                continue
         if key in keys and is_dataclass(keys[key][0]):
             if word.value != "{}":
                 first = fields(keys[key][0])[0].name
@@ -210,7 +215,7 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
             values[owner] = {**values.get(owner, keys[owner][0]), entry: word.data or read(word.value, Any)}
         else:
             raise _unknown_key(word, key, keys, others, command)
-    return values
+    return values | ({"auto": auto} if (auto := [key for key, is_asked in asked.items() if is_asked]) else {})
 
 
 def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[str, str], command: str) -> ConfigError:
@@ -260,13 +265,6 @@ def _build(default: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
         return replace(default, **changes)
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
-
-
-def _auto_apart(words: list[Word]) -> list[Word]:
-    """Return the words with `key=auto`, of a key that can be chosen by measuring, as `auto=[key]`."""
-    asked = [key for key in CHOSEN_BY_MEASURING if value_of(key, words) == "auto"]
-    kept = [w for w in words if w.key not in asked and not (w.key in CHOSEN_BY_MEASURING and w.value == "auto")]
-    return [*kept, Word(f"auto=[{','.join(asked)}]")] if asked else kept
 
 
 def _task_with(key: str, command: str) -> str | None:

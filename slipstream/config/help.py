@@ -22,6 +22,12 @@ class ConfigError(ValueError):
         super().__init__(printable(message, keep=""))
 
 
+def unknown(what: str, given: str, known: Iterable[str], besides: str = "") -> ConfigError:
+    """Return the error for a name that is none of the `known`; `besides` are other forms that it may have."""
+    known = list(known)
+    return ConfigError(f"unknown {what} '{given}'{nearest(given, known)} (there are: {', '.join(known)}{besides})")
+
+
 def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
     """Return the hint `: did you mean …?`, or nothing where no word is near.
 

@@ -7,33 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-# Words are renamed as they are read, and so are the keys below a section (`env_dyn.x` is `env.dyn.x`). Flags are names
-# too: `--num-envs 256` is `num_envs=256`.
+# Our key with its names in NavRL, SB3, TorchRL, CleanRL, rsl_rl and rl_games. These words are renamed as they are read,
+# and so are the keys below a section (`env_dyn.x` is `env.dyn.x`). Flags are names too: `--num-envs 256`.
 KEYS = {
-    "agent": "algo",
-    "opponent": "env.opponent",
-    "reward": "env.reward",
-    "num_envs": "env.num_envs",
-    "n_envs": "env.num_envs",
-    "time_scale": "env.time_scale",
-    "env_dyn.vel_range": "env.dyn.speed_mps",
-    "env_dyn": "env.dyn",
-    "max_frame_num": "total_frames",
-    "total_timesteps": "total_frames",
-    "algo.num_minibatches": "algo.minibatches",
-    "algo.num_mini_batches": "algo.minibatches",
-    "n_eval_episodes": "eval.num_drones",
-    "eval.num_episodes": "eval.num_drones",
-    "eval.episodes": "eval.num_drones",
-    "checkpoint_dir": "root",
-}
-# Our key with its names in NavRL, SB3, TorchRL, CleanRL, rsl_rl and rl_games, for configs that have the key. Of two
-# keys with one name the later counts.
-NAMES = {
-    "total_frames": "timesteps n_timesteps num_timesteps",
+    "algo": "agent",
+    "env.opponent": "opponent",
+    "env.reward": "reward",
+    "env.num_envs": "num_envs n_envs",
+    "env.time_scale": "time_scale",
+    "env.dyn.speed_mps": "env_dyn.vel_range",
+    "env.dyn": "env_dyn",
+    "env.lidar.range_m": "sensor.lidar_range",
+    "eval.num_drones": "n_eval_episodes eval.num_episodes eval.episodes",
+    "algo.minibatches": "algo.num_minibatches algo.num_mini_batches",
+    "total_frames": "max_frame_num total_timesteps timesteps n_timesteps num_timesteps",
     "name": "experiment_name run_name exp_name",
-    "root": "log_dir logdir output_dir",
+    "root": "checkpoint_dir log_dir logdir output_dir",
     "resume": "load_run",
+}
+ALIASES = {alias: key for key, aliases in KEYS.items() for alias in aliases.split()}
+# The same for names that other configs have as keys of their own: they count where the config has our key. Of two keys
+# with one name the later counts.
+NAMES = {
     "eval.max_steps": "max_steps",
     "env.lidar.range_m": "sensor.lidar_range",
     "algo.learning_rate": "algo.lr algo.actor.learning_rate",
@@ -97,7 +92,7 @@ INSTEAD = (
 
 def other_names(keys: Container[str]) -> dict[str, str]:
     """Return what other names mean for a config with these keys: a key, or a sentence on what to set."""
-    meanings = dict(KEYS)
+    meanings = dict(ALIASES)
     for key, names in NAMES.items():
         if key in keys:
             meanings |= dict.fromkeys(names.split(), key)

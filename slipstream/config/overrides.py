@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from slipstream.config.help import ConfigError
-from slipstream.config.names import KEYS
+from slipstream.config.names import ALIASES
 
 MAX_FILE_BYTES = 1 << 17  # of a configuration file: the reader is slow, and ours have 10 kB
 SWITCHES = ("json", "prune")  # keys of commands that are complete without a value
@@ -113,7 +113,7 @@ def _typed_words(rest: list[str]) -> Iterator[Word]:
 
 
 def _renamed(key: str) -> str:
-    for alias, name in KEYS.items():
+    for alias, name in ALIASES.items():
         if key == alias or key.startswith(alias + "."):
             key = name + key[len(alias) :]
     return key

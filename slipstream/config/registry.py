@@ -23,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from slipstream.config.help import ConfigError, nearest
+from slipstream.config.help import ConfigError, unknown
 from slipstream.sim.search_path import current_folder
 
 DEFAULT_TASK, DEFAULT_ALGORITHM, DEFAULT_GAME = "navigation", "ppo", "aircombat"
@@ -84,9 +84,8 @@ def find(kind: str, name: str) -> Any:
     """
     known = names(kind)
     if name not in known and ":" not in name:
-        key = "algo" if kind == "algorithm" else kind
-        own = f"; for an env of your own write {kind}=my_package.my_module:MyEnv" if kind == "task" else ""
-        raise ConfigError(f"unknown {key} '{name}'{nearest(name, known)} (there are: {', '.join(known)}){own}")
+        own = ", or your own env: task=my_package.my_module:MyEnv" if kind == "task" else ""
+        raise unknown("algo" if kind == "algorithm" else kind, name, known, own)
     return load(known.get(name, name), f"{kind}={name}", typed=name not in known)
 
 
@@ -148,15 +147,13 @@ def named_class(name: str, known: Mapping[str, Any], base: type[Any], what: str,
 
     Args:
         what: The word for such a class in error messages.
-        besides: Another form the name may have, for the error message.
+        besides: Another form the name may have, for the error message, as ", a path".
     """
     listed = known.get(name, name)
     if not isinstance(listed, str):
         return listed
     if ":" not in listed:
-        choices = ", ".join((*known, besides) if besides else known)
-        own = f"my_package.my_module:My{base.__name__[4:]}"
-        raise ConfigError(f"unknown {what} '{name}'{nearest(name, known)} (there are: {choices}, or {own})")
+        raise unknown(what, name, known, f"{besides}, or my_package.my_module:My{base.__name__[4:]}")
     found = load(listed, f"{what} '{name}'")
     if not (isinstance(found, type) and issubclass(found, base)):
         module, _, attribute = listed.partition(":")

@@ -12,32 +12,72 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from slipstream.config import registry
-from slipstream.config.collect import ActorsConfig, CollectConfig
 from slipstream.config.validation import check_range
 
 CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # training/tuning.py
-WANDB_MODES = ("online", "offline", "disabled")
 
 
-def config_sections(task: str, algo: str | None) -> dict[str, type[Any]]:
-    """Return the config classes of a training's sections, or of an evaluation's if `algo` is None."""
-    env = {"env": registry.find_task(task).env.Config}
-    if algo is None:
-        return env
-    return env | {"model": _model_config(), "algo": registry.find("algorithm", algo).Config}
-
-
-def _model_config() -> type[Any]:
+def _model_config() -> Any:
     from slipstream.models.policy import ModelConfig
 
-    return ModelConfig
+    return ModelConfig()
+
+
+def _default_algorithm() -> Any:
+    return registry.find("algorithm", registry.DEFAULT_ALGORITHM).Config()
+
+
+@dataclass
+class CollectConfig:
+    """Configure how batches get from the env to the learner."""
+
+    pipeline: Literal["off", "on", "on_policy"] = "off"  # on: collect beside the update; on_policy: beside logging only
+    max_staleness: int = 1  # updates between the weights that collect and those that learn
+    prefetch_count: int = 2  # batches that may wait for the learner
+    compress: str = "off"  # observations to keep as compressed blocks: all, or names joined by commas, such as lidar
+    compression_level: int = 1  # 0 to 16: 1 is fast, 2 to 12 smaller and slower
+    threads: int = 0  # CPU threads of the collecting thread; 0 for half of all
+
+    def __post_init__(self) -> None:
+        check_range(self, "max_staleness", "prefetch_count", minimum=1, section="collect.")
+        check_range(self, "threads", minimum=0, section="collect.")
+        check_range(self, "compression_level", minimum=0, maximum=16, section="collect.")
+
+    @property
+    def collector(self) -> str:
+        """The name, in the registry, of the collector that these settings choose."""
+        if self.pipeline != "off":
+            return "pipelined"
+        return "sync" if self.compress == "off" else "compressed"
+
+    def compressed_keys(self) -> list[str] | None:
+        """Return the names of the observations to compress; None for all. `compress` must not be off."""
+        return None if self.compress == "all" else [name.strip() for name in self.compress.split(",")]
+
+
+@dataclass
+class ActorsConfig:
+    """Configure actors that collect on a Ray cluster (docs/scale.md)."""
+
+    count: int | None = None  # processes that collect, each env.num_envs (pip install 'slipstream-rl[ray]')
+    address: str | None = None  # of a Ray cluster: auto, HOST:6379, ray://HOST:10001; null starts one on this machine
+    max_staleness: int = 1  # updates between the weights that collect and those that learn; 0: actors wait for them
+    cpus: int = 1  # cores of each actor
+
+    def __post_init__(self) -> None:
+        if self.count is None and self.address is not None:
+            raise ValueError(f"actors.address={self.address} needs a number of actors: give actors.count=8")
+        check_range(self, "count", "cpus", minimum=1, section="actors.")
+        check_range(self, "max_staleness", minimum=0, section="actors.")
 
 
 @dataclass
 class WandbConfig:
     """The settings of `wandb.*` (an extra: pip install 'slipstream-rl[wandb]')."""
 
-    mode: str = "auto"  # offline where wandb is installed; online, offline, disabled
+    mode: Literal["auto", "online", "offline", "disabled"] = (
+        "auto"  # offline where wandb is installed; online, offline, disabled
+    )
     project: str = "slipstream"
     name: str | None = None
     entity: str | None = None
@@ -46,8 +86,6 @@ class WandbConfig:
     def __post_init__(self) -> None:
         if self.run_id is not None and not re.fullmatch(r"[^/\\#?%:\s]{1,128}", self.run_id):
             raise ValueError(f"wandb.run_id={self.run_id!r}: use up to 128 characters without spaces and / \\ # ? % :")
-        if self.mode not in ("auto", *WANDB_MODES):
-            raise ValueError(f"wandb.mode must be auto or one of {', '.join(WANDB_MODES)}, not '{self.mode}'")
 
 
 @dataclass
@@ -55,12 +93,12 @@ class DistributedConfig:
     """The settings of `distributed.*`, for a training in several processes (docs/scale.md)."""
 
     timeout_s: float = 60.0  # a process that is silent or waited for this long ends the training
-    capture: str = "auto"  # auto: the all-reduce is part of the update's CUDA graph; off: the update is not captured
+    capture: Literal["auto", "off"] = (
+        "auto"  # auto: the all-reduce is part of the update's CUDA graph; off: the update is not captured
+    )
 
     def __post_init__(self) -> None:
         check_range(self, "timeout_s", minimum=1, maximum=86_400, section="distributed.")
-        if self.capture not in ("auto", "off"):
-            raise ValueError(f"distributed.capture must be auto or off, not '{self.capture}'")
 
 
 @dataclass
@@ -86,8 +124,8 @@ class TrainConfig:
 
     task: str = registry.DEFAULT_TASK  # or my_package.my_module:MyEnv
     env: Any = None  # the task's own Config
-    model: Any = None  # ModelConfig
-    algo: Any = None  # of the algorithm that algo=NAME chooses
+    model: Any = field(default_factory=_model_config)
+    algo: Any = field(default_factory=_default_algorithm)  # of the algorithm that algo=NAME chooses
     collect: CollectConfig = field(default_factory=CollectConfig)
     actors: ActorsConfig = field(default_factory=ActorsConfig)
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those of `eval`
@@ -96,7 +134,7 @@ class TrainConfig:
     seed: int = 0
     device: str = "auto"  # cpu, cuda, cuda:1
     gpus: int | Literal["auto"] | None = None  # 2, auto: train in as many processes, each with a GPU; see docs/scale.md
-    compile: str = "auto"  # on: compiled kernels; off: plain; auto: graphs on a GPU; in a long run compiled meanwhile
+    compile: Literal["auto", "on", "off"] = "auto"  # on: compiled kernels; auto: graphs on a GPU, later compiled ones
     total_frames: int = 1_200_000_000
     max_time_s: float = 0.0  # stop after this much training; 0 is no limit
     eval_interval: int = 500  # iterations; 0 is never
@@ -127,12 +165,6 @@ class TrainConfig:
     summary_interval: int = 100  # iterations between two printed summaries of times and checkpoints; 0 is never
 
     def __post_init__(self) -> None:
-        if self.model is None:
-            self.model = _model_config()()
-        if self.algo is None:
-            self.algo = registry.find("algorithm", registry.DEFAULT_ALGORITHM).Config()
-        if self.compile not in ("auto", "on", "off"):
-            raise ValueError(f"compile must be auto, on or off, not '{self.compile}'")
         if isinstance(self.gpus, int) and self.gpus < 1:
             raise ValueError(f"gpus must be auto or a number from 1 on, not {self.gpus}")
         if self.actors.count:

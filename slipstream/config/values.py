@@ -71,7 +71,8 @@ def convert(value: Any, hint: Any) -> Any:
         return _convert_union(value, args)
     if kind is Literal:
         if value not in args:
-            raise UnfitError(value, " or ".join(map(str, args)))
+            *others, last = map(str, args)
+            raise UnfitError(value, f"{', '.join(others)} or {last}" if others else last)
         return value
     if kind in (list, tuple):
         return _convert_sequence(value, kind, args)

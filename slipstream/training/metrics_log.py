@@ -16,7 +16,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from slipstream.config.schema import WANDB_MODES
 from slipstream.storage.errors import DamagedFileError
 from slipstream.storage.files import open_in_place, sync_folder, write_file
 from slipstream.storage.tensor_file import Reader
@@ -24,6 +23,7 @@ from slipstream.training.run_folder import RunFolder
 
 # written by the log itself; time_s: wall time spent in the run, over all its resumes
 OWN_KEYS = ("iteration", "frames", "time_s")
+WANDB_MODES = ("online", "offline", "disabled")
 
 
 KEEP_ROWS = 4096  # the newest rows are all kept; of older ones every 2nd, 4th, ... as their number doubles

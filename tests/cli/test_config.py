@@ -247,7 +247,7 @@ def test_an_evaluation_has_no_presets():
         ("eval.map_seeds=[a]", ["eval.map_seeds must be a whole number, not '[a]'"]),
         ("eval.map_seeds=[]", ["eval.map_seeds"]),
         ("eval.bootstrap=0", ["eval.bootstrap"]),
-        ("wandb.mode=onlin", ["wandb.mode", "online, offline, disabled"]),
+        ("wandb.mode=onlin", ["wandb.mode", "online, offline or disabled"]),
         ("compile=fast", ["compile must be auto, on or off"]),
         ("save_compression_level=17", ["[0, 16]", "17"]),
         ("save_interval=0", ["save_interval"]),

@@ -417,7 +417,7 @@ def test_without_the_extra_the_error_names_it_and_no_file_is_written(tmp_path, m
     ("words", "message"),
     [
         ([], "name the format"),
-        (["--to"], "--to needs a value"),
+        (["--to"], "to needs a value"),
         (["--to", "tflite"], "use --to onnx or --to pt2"),
         (["to=onnx", "checkpiont=x"], "did you mean 'checkpoint'"),
         (["--to=pt2", "out=nowhere/policy.pt2"], "there is no folder nowhere"),

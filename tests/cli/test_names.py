@@ -7,7 +7,7 @@ import pytest
 from slipstream.config import registry
 from slipstream.config.compose import load_evaluate, load_train
 from slipstream.config.help import ConfigError, show
-from slipstream.config.names import INSTEAD, KEYS, NAMES, other_names
+from slipstream.config.names import ALIASES, INSTEAD, NAMES, other_names
 from slipstream.config.values import settable
 
 SPECIAL = ("agent", "reward", "opponent", "env_dyn")  # a choice, keys of some tasks, a group
@@ -31,7 +31,7 @@ def test_every_other_name_is_understood(command):
             value = show(keys[meaning][0])
             assert compose(f"{name}={value}") == compose(f"{meaning}={value}")
         else:
-            assert name in KEYS  # for another task, algorithm or command
+            assert name in ALIASES  # for another task, algorithm or command
 
 
 def test_every_key_of_the_table_exists_somewhere():

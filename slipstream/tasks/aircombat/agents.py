@@ -233,7 +233,7 @@ def create_agent(name: str, num_envs: int = 1, device: torch.device | str = "cpu
 def agent_class(name: str) -> type[BaseAgent]:
     """Return the class of an agent's name; a checkpoint's path means `learned`."""
     name = "learned" if is_checkpoint(name) else name
-    return named_class(name, AGENTS, BaseAgent, "agent", "the path of a run folder or checkpoint")
+    return named_class(name, AGENTS, BaseAgent, "agent", ", the path of a run folder or checkpoint")
 
 
 def is_checkpoint(name: str) -> bool:
