@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 import torch
-from helpers import warm_python
 
 from slipstream.tasks.aircombat.agents import (
     AGENTS,
@@ -147,7 +147,7 @@ def test_learned_is_a_name_without_the_league_having_been_imported():
 assert "slipstream.tasks.aircombat.league" not in sys.modules
 from slipstream.tasks.aircombat.env import AirCombatConfig as Config
 Config(opponent='learned'); Config(opponent='runs/a.pt')"""
-    warm_python.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class Giving(BaseAgent):

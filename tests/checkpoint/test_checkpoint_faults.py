@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import warm_python
 from helpers.disks import FailingDisk, put_in
 from helpers.forged import forge
 from helpers.workers import wait_for_error
@@ -119,7 +118,7 @@ def kill_while_saving(folder, rng):
     must load."""
     seed = rng.randrange(1 << 30)
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    process = warm_python.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(folder), str(seed)], stdout=subprocess.PIPE, text=True, env=env
     )
     assert process.stdout is not None

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import warm_python
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.checkpoint.signals import SAME_S, StopFlag
@@ -33,7 +32,7 @@ print("left", flush=True)
 
 def start(folder, manner):
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = warm_python.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", LOOP, str(folder), manner], stdout=subprocess.PIPE, text=True, env=env
     )
     assert process.stdout.readline() == "running\n"

@@ -10,7 +10,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-from helpers import warm_python
 
 import slipstream
 from slipstream.cli import BROKEN_PIPE, COMMANDS, main
@@ -125,8 +124,7 @@ def test_a_reader_who_goes_away_ends_it_quietly(words, tmp_path):
         env = {
             name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"
         }  # or argparse swallows it
-        start = subprocess.run if words == ["--help"] else warm_python.run  # one ends a Python of its own
-        done = start(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=env)
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=env)
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (BROKEN_PIPE, "")
@@ -215,8 +213,7 @@ def test_help_is_found_wherever_it_stands(words, capsys):
 @pytest.mark.parametrize("module", ["slipstream", "slipstream.train"])
 def test_as_a_module(module, tmp_path):
     words = (["train"] if module == "slipstream" else []) + ["env.num_env=3"]
-    start = subprocess.run if module == "slipstream" else warm_python.run
-    done = start([sys.executable, "-m", module, *words], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith("slipstream train: unknown key 'env.num_env'")
 
 
@@ -228,7 +225,7 @@ def test_a_closed_output_is_no_error():
 
 def test_a_command_does_not_load_the_others():
     code = "import sys; from slipstream.cli import main; main(['train', '--help']); sys.exit('slipstream.cli.rollouts' in sys.modules)"
-    assert warm_python.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
 
 
 @pytest.mark.parametrize(

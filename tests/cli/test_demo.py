@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 import sys
 
 import pytest
-from helpers import warm_python
 
 TINY = shlex.split("""
     env.num_envs=8 env.num_worlds=8 env.map_half_m=2 env.num_obstacles=3 env.decision_interval=20
@@ -17,9 +17,9 @@ TINY = shlex.split("""
 
 
 def demo(folder, threads, *words):
-    env = {**os.environ, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads, "WARM_CHILDREN": "1"}
+    env = {**os.environ, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": threads}
     command = [sys.executable, "-m", "slipstream", "demo", *TINY, f"root={folder}", *words]
-    return warm_python.run(command, env=env, capture_output=True, text=True, timeout=600)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize(("threads", "more", "ranks"), [("2", [], 2), ("1", [], 1), ("2", ["gpus=1"], 1)])

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import runpy
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import warm_python
 
 from slipstream import cli
 from slipstream.algorithms.base import build_network
@@ -283,7 +283,7 @@ def test_the_example_runs_as_a_script_on_the_policy_that_ships(export):
     assert "import torch" not in EXAMPLE.read_text()
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLE), str(export("shipped")[2].path)]
-    told = warm_python.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
+    told = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
     assert told.startswith("navigation, navigation.pt: return") and "success 1, collision 0" in told
 
 
@@ -342,9 +342,9 @@ def test_the_example_flies_an_env_of_your_own_once_it_is_typed(tmp_path, monkeyp
     export_policy(trained, cfg.task, cfg.env, "onnx", tmp_path / "policy.onnx")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLE), "policy.onnx"]
-    refused = warm_python.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    refused = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert refused.returncode == 1 and "add to the command line: task=onnx_own_env:Own" in refused.stderr
-    told = warm_python.run([*command, "1", words[0]], env=env, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120)  # fmt: skip
+    told = subprocess.run([*command, "1", words[0]], env=env, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120)  # fmt: skip
     assert told.stdout == "onnx_own_env:Own, p.pt: return 5.0 in 5 decisions; age 5\n"
 
 

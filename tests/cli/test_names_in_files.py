@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import warm_python
 
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
@@ -164,6 +164,6 @@ def test_an_algorithm_that_is_typed_is_trusted_by_eval(run, here, capsys):
 
 def test_python_m_slipstream_train_trains(tmp_path):
     command = [sys.executable, "-m", "slipstream.train", *TINY, f"root={tmp_path}", "name=module"]
-    done = warm_python.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "module" / "checkpoints").glob("ckpt_*"))

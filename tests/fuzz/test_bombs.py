@@ -1,11 +1,11 @@
 """Small files that would take gigabytes or hours are refused in a moment, within the budget."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import warm_python
 
 SCRIPT = Path(__file__).with_name("bombs.py")
 REFUSED = {"TooLargeError", "DamagedFileError", "CorruptCheckpointError", "ConfigError", "OSError"}
@@ -15,7 +15,7 @@ BUDGET_MB = 256
 @pytest.fixture(scope="module")
 def outcomes():
     """{case: its line}, of all cases in one process with a limited address space."""
-    done = warm_python.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=900)
+    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=900)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0 and len(lines) > 40, (done.returncode, lines[-1:], done.stderr[-300:])
     return {line["end"]: line for line in lines if "end" in line}

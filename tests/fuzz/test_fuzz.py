@@ -11,7 +11,6 @@ from pathlib import Path
 import harness
 import pytest
 import targets
-from helpers import warm_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +26,7 @@ PROCESSES = 2
 def run(names, share, seed):
     """Run the harness in a process of its own: its children are forked from one that has no threads of other tests."""
     words = [*names, "--share", str(share), "--seed", seed, "--save", "fuzz-failures"]
-    return warm_python.Popen(
+    return subprocess.Popen(
         [sys.executable, str(SCRIPT), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 

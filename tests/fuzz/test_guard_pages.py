@@ -1,17 +1,17 @@
 """The native kernels read and write nothing outside of their buffers. Mutated blocks: the target `block` of the fuzzer."""
 
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import warm_python
 
 SCRIPT = Path(__file__).with_name("guard.py")
 
 
 def run(word):
-    return warm_python.run([sys.executable, str(SCRIPT), word], capture_output=True, text=True, timeout=900)
+    return subprocess.run([sys.executable, str(SCRIPT), word], capture_output=True, text=True, timeout=900)
 
 
 def test_the_guard_ends_a_process_that_reads_one_byte_too_far():

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from helpers import warm_python
 
 PACKAGE = Path(__file__).parent / "docking"
 QUIET = ["quiet=true", "threads=1", "wandb.mode=disabled"]
@@ -46,7 +46,7 @@ def slipstream(installed: Path, cwd: Path, *words: str, code: int = 0) -> str:
     here = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(here), str(installed)])}
     command = [sys.executable, "-m", "slipstream", *words]
-    done = warm_python.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import warm_python
 from replay_victim import batch, check
 
 from slipstream.replay import DamagedFileError, ReplayBuffer
@@ -185,7 +184,7 @@ def test_a_spill_that_fails_is_told_at_the_next_add_and_loses_nothing(tmp_path):
 def killed_in_the_middle(folder, mode, after, rng):
     """Runs the victim until it has said `after` lines (and spilled), kills it some milliseconds later; the last thing
     it said."""
-    with warm_python.Popen(
+    with subprocess.Popen(
         [sys.executable, str(VICTIM), str(folder), mode], stdout=subprocess.PIPE, text=True
     ) as victim:
         assert victim.stdout is not None
@@ -243,7 +242,7 @@ with ReplayBuffer(4000, spill_dir=sys.argv[1], memory_budget=1 << 20) as buffer:
 
 
 def test_a_spilled_file_that_shrinks_gives_an_error(tmp_path):
-    done = warm_python.run([sys.executable, "-c", SHRINKS, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", SHRINKS, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stderr)  # a map ends with SIGBUS
     assert "cannot be read: " in done.stdout and str(tmp_path / "rows-") in done.stdout
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import warm_python
 
 from slipstream import ReplayBuffer
 from slipstream.storage.errors import TooLargeError
@@ -33,7 +33,7 @@ MAY_LOAD = ("head ", "link [", "back [", "flags [", "priorities [", "all alike")
 @pytest.fixture(scope="module")
 def outcomes():
     """{case: refused, drawn or an error}, of all cases in one process of their own."""
-    done = warm_python.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=300)
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and lines[-1] == "finished", f"it ended with {done.returncode} at {lines[-1:]}"
     return dict(line.removeprefix("end ").split("\t") for line in lines if line.startswith("end "))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import warm_python
 from helpers.disks import FailingDisk, HeldDisk, put_in
 from helpers.workers import wait_for_error
 from rollout_worlds import flip, same, world
@@ -92,7 +91,7 @@ def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
     for n in range(count):
         folder = tmp_path / str(n)
         command = [sys.executable, str(HERE / "rollout_victim.py"), str(folder)]
-        with warm_python.Popen(
+        with subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", "")))},
@@ -197,13 +196,13 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
     with RolloutStorage(tmp_path) as storage:
         storage.save(world(), 0)
         storage.wait()  # a reader finds complete files only
-        other = warm_python.run([sys.executable, "-c", code], capture_output=True, text=True)
+        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert f"is being written by process {os.getpid()} on" in other.stderr and "its own folder" in other.stderr
         with RolloutStorage(tmp_path) as reader, pytest.raises(RolloutError, match="is being written by process"):
             assert reader.iterations() == [0] and same(world(), reader.load(0))
             reader.save(world(), 1)
     assert (
-        warm_python.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+        subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
     )  # and saves at exit, unasked
     with RolloutStorage(tmp_path) as storage:
         assert storage.iterations() == [0, 9]
@@ -293,7 +292,7 @@ for read in (file.read, lambda: file.read_slice(3, 31), lambda: list(file._store
 
 
 def test_a_file_that_shrinks_while_it_is_read_gives_an_error(tmp_path):
-    done = warm_python.run([sys.executable, "-c", SHRINKS, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", SHRINKS, str(tmp_path)], capture_output=True, text=True)
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and len(lines) == 3, (done.returncode, done.stderr)  # a map ends with SIGBUS
     assert all("rollout_000001.slip" in line and ("shorter" in line or "cut short" in line) for line in lines)

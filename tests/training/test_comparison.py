@@ -10,7 +10,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from helpers import warm_python
 
 from slipstream.cli import main
 from slipstream.config.compose import load_train
@@ -126,7 +125,6 @@ def test_words_that_cannot_have_several_values_are_refused():
 
 
 def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(multirun.subprocess, "Popen", warm_python.Popen)
     words = ["train", *TINY, f"root={tmp_path}", "name=seeds", "seed=0,1"]
     assert main(words) == 0
     shown = capfd.readouterr().out
@@ -188,7 +186,6 @@ subprocess.Popen([sys.executable, "-c", {child!r}], env=env).wait()
 
 
 def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(multirun.subprocess, "Popen", warm_python.Popen)
     words = ["train", *TINY, f"root={tmp_path}", "name=some", "--multirun", "--jobs", "2"]
     assert main([*words, "env.id=CartPole-v1,NoSuchEnv-v0"]) == 2
     told = capfd.readouterr()

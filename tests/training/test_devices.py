@@ -2,8 +2,6 @@ import os
 import subprocess
 import sys
 
-from helpers import warm_python
-
 STARTING = """
 import torch
 torch.set_num_threads({before})
@@ -41,17 +39,17 @@ thread.join()
 """
 
 
-def run(code: str, start=subprocess.run) -> list[str]:
+def run(code: str) -> list[str]:
     env = {**os.environ, "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
-    return start(
+    return subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=True
     ).stdout.split()
 
 
 def test_numba_starting_its_threads_does_not_change_torchs():
     assert run(STARTING.format(before=2, count=1)) == ["1", "1"]
-    assert run(STARTING.format(before=1, count=0), warm_python.run) == ["1", "2"]  # both keep their own number
+    assert run(STARTING.format(before=1, count=0)) == ["1", "2"]  # both keep their own number
 
 
 def test_a_thread_is_given_as_many_cpu_threads_as_the_one_that_starts_it():
-    assert run(BESIDE, warm_python.run) == ["1", "1"]
+    assert run(BESIDE) == ["1", "1"]

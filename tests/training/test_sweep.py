@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import warm_python
 
 from slipstream.cli import main
 from slipstream.config.compose import load_train
@@ -135,7 +134,7 @@ def test_a_search_whose_first_trials_fail_ends(tmp_path, fast, monkeypatch):
 )
 def test_killed_and_several_workers_repeat_no_finished_trial(tmp_path, kills, count, jobs):
     command = [sys.executable, str(SCRIPT), str(tmp_path / "s"), *map(str, (12, kills, count, jobs))]
-    done = warm_python.run(command, capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["codes"] == [0] * count, done.stderr
@@ -148,7 +147,6 @@ def test_killed_and_several_workers_repeat_no_finished_trial(tmp_path, kills, co
 
 
 def test_the_command_searches_with_real_trainings(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(subprocess, "Popen", warm_python.Popen)
     tiny = """task=gym env.id=CartPole-v1 env.num_envs=4 total_frames=256 algo.rollout_steps=16 algo.minibatches=2
         algo.epochs=1 eval_interval=2 model.trunk=[8] algo.learning_rate=log(1e-4,1e-2) device=cpu"""
     words = [*tiny.split(), "trials=2", "objective=eval/return", f"root={tmp_path}", "name=s", "--jobs", "2"]

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-from helpers import warm_python
 
 from slipstream import Trainer, train
 from slipstream.cli import main
@@ -75,7 +74,7 @@ def test_a_resume_that_fails_lets_the_run_go(tmp_path):
 
 
 def test_a_killed_holder_leaves_no_lock_though_its_children_live(tmp_path):
-    holder = warm_python.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     child = int(holder.stdout.readline())
     try:
         with pytest.raises(BlockingIOError, match=f"is being written by process {holder.pid} on"):

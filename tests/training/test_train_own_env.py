@@ -7,12 +7,12 @@ import math
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import textwrap
 
 import pytest
 import torch
-from helpers import warm_python
 from tiny_runs import differences, rows_of, state_of
 
 from slipstream import Trainer
@@ -78,7 +78,7 @@ OWN_RUN = shlex.split("""
 def slipstream(cwd, *words, **environment):
     """The command in a process of its own."""
     command = [sys.executable, "-m", "slipstream", *words]
-    return warm_python.run(command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import warm_python
 from helpers.listeners import descendants, listening
 
 from slipstream import train
@@ -36,7 +35,7 @@ TINY = shlex.split("""
 def run_cases(folder, *cases):
     env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     command = [sys.executable, SCRIPT, folder, *cases]
-    done = warm_python.run(command, env=env, capture_output=True, text=True, timeout=3600)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=3600)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -64,10 +63,10 @@ def start():
     started = []
 
     def start(*command):
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "WARM_CHILDREN": "1"}
+        env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         env["GLOO_SOCKET_IFNAME"] = "lo"
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        started.append(warm_python.Popen([sys.executable, "-m", *command], env=env, **pipes))
+        started.append(subprocess.Popen([sys.executable, "-m", *command], env=env, **pipes))
         return started[-1]
 
     yield start
@@ -77,7 +76,7 @@ def start():
 
 
 def last_rank_of(launcher):
-    """The process that a launcher has started last: before it comes the server of warm_python."""
+    """The process that a launcher has started last."""
     return int(Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()[-1])
 
 

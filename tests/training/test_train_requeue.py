@@ -7,11 +7,11 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
-from helpers import warm_python
 from tiny_runs import differences, rows_of, state_of
 
 import slipstream.cli.train
@@ -161,7 +161,7 @@ os.kill(os.getpid(), signal.SIGHUP)
 print("finishing", flush=True)
 sys.exit(7 if flag.requested else 1)
 """
-    assert warm_python.run([sys.executable, "-c", code], timeout=60).returncode == 7
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 7
 
 
 # -- resume=auto -------------------------------------------------------------------------------------------------------

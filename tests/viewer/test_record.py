@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
-from helpers import warm_python
 
 import slipstream.training.record as recording_process
 from slipstream import train
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.recordings import load_recording
-from slipstream.sim import side_process
 from slipstream.tasks.navigation.evaluation import RECORDED_DRONES
 from slipstream.training.metrics_log import RunLog, read_metrics
 from slipstream.training.record import FlightRecorder, record
@@ -43,8 +39,6 @@ def wait_for_flight(self):
 
 def test_a_training_records_a_flight_with_its_weights(tmp_path, monkeypatch):
     """The process that flies is the real one; the training waits for it here, so that it is not ended with the run."""
-    started = SimpleNamespace(Popen=warm_python.Popen, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
-    monkeypatch.setattr(side_process, "subprocess", started)
     films = []
     monkeypatch.setattr(RunLog, "add_film", lambda self, film, *when: films.append((film.read_bytes(), *when)))
     monkeypatch.setattr(FlightRecorder, "is_busy", wait_for_flight)
