@@ -123,7 +123,7 @@ def page_figures() -> None:
     size = sum((STATIC / name).stat().st_size for name in ("index.html", "viewer.js", "viewer.css"))
     row("page (script, style, HTML)", f"{size / 1e3:.0f} kB", "< 700 kB")
     sixty = flight(96, 60)
-    row("60 s of 96 drones on the wire", f"{len(sixty.to_wire()) / 1e6:.2f} MB", "< 3 MB")
+    row("60 s of 96 drones on the wire", f"{len(sixty.to_bytes()) / 1e6:.2f} MB", "< 3 MB")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         html = write_html(flight(96, 35), folder / "flight.html").stat().st_size

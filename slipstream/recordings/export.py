@@ -8,7 +8,6 @@ import io
 import math
 from collections.abc import Iterator
 from html import escape
-from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,79 +20,55 @@ from slipstream.storage.files import write_file
 
 STATIC = Path(__file__).parents[1] / "viewer" / "static"  # the page: built from web/ by `make web`
 METERS_PER_DEGREE = 6378137.0 * math.pi / 180  # Tacview's flat coordinates, around longitude and latitude 0
-LINES_AT_ONCE = 4096
 ALTITUDE_M = 6000.0  # of bodies in a plane
 
 
 def export_recording(recording: Recording, path: str | PathLike[str], to: str) -> Path:
     """Write `recording` as html, acmi or csv."""
-    writers = {"html": write_html, "acmi": write_acmi, "csv": write_csv}
-    if to not in writers:
-        raise ValueError(f"--to {to}: use one of {', '.join(writers)}")
-    return writers[to](recording, path)
+    texts = {"html": _html, "acmi": _acmi, "csv": _csv}
+    if to not in texts:
+        raise ValueError(f"--to {to}: use one of {', '.join(texts)}")
+    write_file(Path(path), texts[to](recording).encode())
+    return Path(path)
 
 
 def write_html(recording: Recording, path: str | PathLike[str]) -> Path:
     """Write one page with the viewer and the data inside; it opens from disk and fetches nothing."""
-    path = Path(path)
-    style, script = ((STATIC / name).read_text(encoding="utf-8") for name in ("viewer.css", "viewer.js"))
-    data = base64.b64encode(recording.to_wire()).decode()
-    page = (STATIC / "embedded.html").read_text(encoding="utf-8")
+    return export_recording(recording, path, "html")
+
+
+def _html(recording: Recording) -> str:
+    page, style, script = (
+        (STATIC / name).read_text(encoding="utf-8") for name in ("embedded.html", "viewer.css", "viewer.js")
+    )
+    data = base64.b64encode(recording.to_bytes()).decode()
     for name, text in (("title", escape(recording.title)), ("style", style), ("script", script), ("data", data)):
         page = page.replace(f"<!--{name}-->", text, 1)
-    write_file(path, page.encode())
-    return path
+    return page
 
 
-def write_acmi(recording: Recording, path: str | PathLike[str]) -> Path:
-    """Write a flight recording for Tacview, version 2.2 of its text format."""
-    path = Path(path)
-    write_file(path, _in_pieces(chain(["﻿"], (f"{line}\n" for line in _acmi_lines(recording)))))
-    return path
-
-
-def write_csv(recording: Recording, path: str | PathLike[str]) -> Path:
-    """Write one line per body and time: time, group, body, position, and the columns that begin with its group."""
-    path = Path(path)
-    write_file(path, _in_pieces(_csv_lines(recording)))
-    return path
-
-
-def _csv_lines(recording: Recording) -> Iterator[str]:
-    extra = {group["name"]: _own_columns(recording, group) for group in recording.groups}
-    names = list(dict.fromkeys(name for columns in extra.values() for name in columns))
-    shown = [_shown(recording, group) for group in recording.groups]
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-
-    def line(*cells: str) -> str:
-        writer.writerow(cells)
-        text = buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
-        return text
-
-    yield line("time_s", "group", "body", "x_m", "y_m", "z_m", *map(_csv_text, names))
+def _csv(recording: Recording) -> str:
+    """Return one line per body and time: time, group, body, position, and the columns that begin with its group."""
+    groups = [(group, _own_columns(recording, group), _shown(recording, group)) for group in recording.groups]
+    names = list(dict.fromkeys(name for _, columns, _ in groups for name in columns))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["time_s", "group", "body", "x_m", "y_m", "z_m", *map(_csv_text, names)])
     for t, time_s in enumerate(recording.clocks[""]):
-        for group, there in zip(recording.groups, shown, strict=True):
-            position, columns = recording.columns[group["position"]][t], extra[group["name"]]
-            for k in np.flatnonzero(there[t]):
+        for group, columns, shown in groups:
+            position = recording.columns[group["position"]][t]
+            for k in np.flatnonzero(shown[t]):
                 place = [f"{value:.3f}" for value in position[k]] + [""] * (3 - position.shape[1])
                 more = [f"{columns[name][t, k]:.6g}" if name in columns else "" for name in names]
-                texts = _csv_text(group["name"]), _csv_text(group["labels"][k])
-                yield line(f"{time_s:.3f}", *texts, *place, *more)
+                body = [_csv_text(group["name"]), _csv_text(group["labels"][k])]
+                writer.writerow([f"{time_s:.3f}", *body, *place, *more])
+    return text.getvalue()
 
 
 def _csv_text(text: str) -> str:
     """Return a text of one line that no spreadsheet takes for a formula."""
     text = printable(text, keep="")
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
-
-
-def _in_pieces(lines: Iterator[str]) -> Iterator[bytes]:
-    """Yield lines as bytes, many at a time: a recording of some MB may have millions."""
-    while piece := "".join(islice(lines, LINES_AT_ONCE)):
-        yield piece.encode()
 
 
 def _own_columns(recording: Recording, group: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -114,6 +89,11 @@ def _shown(recording: Recording, group: dict[str, Any]) -> np.ndarray:
     position, shown = recording.columns[group["position"]], group.get("shown")
     there = np.isfinite(position).all(-1)
     return there & (recording.columns[shown] > 0) if shown else there
+
+
+def _acmi(recording: Recording) -> str:
+    """Return a recording for Tacview, version 2.2 of its text format."""
+    return "\ufeff" + "".join(f"{line}\n" for line in _acmi_lines(recording))
 
 
 def _acmi_lines(recording: Recording) -> Iterator[str]:

@@ -1,17 +1,15 @@
-"""The file of a recording, and the form in which the page of the viewer gets it.
+"""The file of a recording, which is also what the page of the viewer reads (docs/recordings.md).
 
-A file is a container of kind "recd" (docs/recordings.md): one entry per array. An array with a precision is stored as
-integers; integers are stored as differences in time. Both forms have the same planes of bytes; the file compresses each
-array with zstd, the page gets all of them in one gzip stream, which a browser opens by itself.
+A tensor file of kind "recd" with one piece per array. An array with a precision is stored as integers; integers are
+stored as differences in time. Their planes of bytes are deflated, which a browser opens by itself.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
-import struct
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -19,15 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.storage.codec.chunks import zstd_compressor, zstd_decompress
-from slipstream.storage.codec.registry import CodecError
 from slipstream.storage.files import atomic_file
-from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter
+from slipstream.storage.tensor_file import MemoryFile, Reader, TensorFile, TensorFileWriter
 
 KIND = "recd"
 SUFFIX = ".rec"
-VERSION = 1
-LEVEL = 9  # of zstd: 60 s of 96 drones take 0.1 s
+VERSION = 2
 DTYPES = ("<f8", "<f4", "<i4", "<i2", "|i1", "|u1")
 MAX_ARRAYS, MAX_EVENTS, MAX_GROUPS = 64, 20_000, 16
 
@@ -61,98 +56,62 @@ class Recording:
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the file, complete or not at all."""
-        path = Path(path)
-        with atomic_file(path) as file:
-            writer = TensorFileWriter(file, KIND)
-            specs = {}
-            for name, array in self._named_arrays():
-                spec, planes = _pack(array, self.precision.get(name))
-                specs[name] = spec | {"piece": writer.add(zstd_compressor(LEVEL).compress(planes), name=name)}
-            writer.finish(self._head(specs))
-        return path
+        data = self.to_bytes()
+        with atomic_file(Path(path)) as file:
+            file.write(data)
+        return Path(path)
 
-    def to_wire(self) -> bytes:
-        """Return what the page reads: gzip of the length of a JSON head, the head, and the planes of its arrays."""
-        specs, parts, at = {}, [], 0
-        for name, array in self._named_arrays():
-            spec, planes = _pack(array, self.precision.get(name))
-            specs[name] = spec | {"at": at}
-            parts.append(planes)
-            at += len(planes)
-        head = json.dumps(self._head(specs), allow_nan=False).encode()
-        return gzip.compress(b"".join((struct.pack("<I", len(head)), head, *parts)), 6, mtime=0)
-
-    def _named_arrays(self) -> list[tuple[str, np.ndarray]]:
-        clocks = [(f"clock:{name}", np.asarray(times, np.float64)) for name, times in self.clocks.items()]
-        return [*clocks, *self.columns.items(), *self.arrays.items()]
-
-    def _head(self, specs: dict[str, Any]) -> dict[str, Any]:
+    def to_bytes(self) -> bytes:
+        """Return the file, which the page reads too."""
         _check(self)
-        named = ("scene", "title", "groups", "events", "meta")
-        known = {name: getattr(self, name) for name in named}
-        return known | {"version": VERSION, "columns": list(self.columns), "data": specs}
+        file = MemoryFile()
+        writer = TensorFileWriter(file, KIND)
+        clocks = {f"clock:{name}": np.asarray(times, np.float64) for name, times in self.clocks.items()}
+        specs = {}
+        for name, array in (clocks | self.columns | self.arrays).items():
+            spec, planes = _pack(array, self.precision.get(name))
+            specs[name] = spec | {"piece": writer.add(zlib.compress(planes), name=name)}
+        parts = {name: getattr(self, name) for name in ("scene", "title", "groups", "events", "meta")}
+        writer.finish(parts | {"version": VERSION, "columns": list(self.columns), "data": specs})
+        return file.getvalue()
 
 
-class Recorder:
-    """Collects a recording row by row: `add` at every time to be kept, then `finish`."""
-
-    def __init__(self, scene: str, title: str) -> None:
-        self.recording = Recording(scene, title, {}, {})
-        self._times: list[float] = []
-        self._rows: dict[str, list[np.ndarray]] = {}
-
-    def __len__(self) -> int:
-        return len(self._times)
-
-    def add(self, time_s: float, **columns: Any) -> None:
-        """Keep one row; every call names the same columns, with `__` for a dot."""
-        self._times.append(time_s)
-        for name, value in columns.items():
-            self._rows.setdefault(name.replace("__", "."), []).append(np.array(value))
-
-    def event(self, time_s: float, kind: str, text: str, body: str = "") -> None:
-        """Keep an event."""
-        self.recording.events.append({"time": float(time_s), "kind": kind, "text": text, "body": body})
-
-    def finish(self) -> Recording:
-        """Return the recording of all rows."""
-        recording = self.recording
-        recording.clocks[""] = np.array(self._times, np.float64)
-        recording.columns |= {name: np.stack(rows) for name, rows in self._rows.items()}
-        return recording
-
-
-def load_recording(path: str | PathLike[str], *, reader: Reader | None = None) -> Recording:
+def load_recording(path: str | PathLike[str]) -> Recording:
     """Read a recording.
 
     Raises:
         DamagedFileError: The file is cut short, damaged, forged or no recording.
         TooLargeError: It would take more memory than the limit.
     """
-    reader = reader or Reader(path)
-    with TensorFile.open(Path(path), KIND, reader=reader) as container, reader.parsing("the head"):
-        head = container.head
-        if reader.integer(head["version"], "the version") != VERSION:
-            reader.fail(f"version {head['version']} of recordings; this Slipstream reads {VERSION}: update it")
+    reader = Reader(path)
+    return parse_recording(reader.read(Path(path)), reader)
+
+
+def parse_recording(data: bytes, reader: Reader) -> Recording:
+    """Return the recording in the bytes of a file; see `load_recording`."""
+    with TensorFile.from_bytes(data, KIND, reader.name, reader=reader) as file, reader.parsing("the head"):
+        head = file.head
+        reader.version(head["version"], VERSION)
         specs = head["data"]
         reader.count(len(specs), MAX_ARRAYS, "arrays")
-        arrays = {reader.text(name, "a name", 80): _unpack(container, spec, name) for name, spec in specs.items()}
+        arrays = {reader.text(name, "a name", 80): _unpack(file, spec, name) for name, spec in specs.items()}
         clocks = {name.partition(":")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("clock:")}
         columns = {name: arrays.pop(reader.text(name, "a column", 80)) for name in head["columns"]}
         steps = {name: float(spec["step"]) for name, spec in specs.items() if spec.get("step")}
-        named = (reader.text(head["scene"], "the scene", 40), reader.text(head["title"], "the title", 400))
+        texts = (reader.text(head["scene"], "the scene", 40), reader.text(head["title"], "the title", 400))
         events = [_checked_event(event, reader) for event in head["events"]]
-        recording = Recording(*named, clocks, columns, arrays, head["groups"], events, dict(head["meta"]), steps)
+        recording = Recording(*texts, clocks, columns, arrays, head["groups"], events, dict(head["meta"]), steps)
         _check(recording)
         json.dumps([recording.groups, recording.meta], allow_nan=False)  # the page gets them as JSON
     return recording
 
 
-def read_title(path: str | PathLike[str], *, reader: Reader | None = None) -> dict[str, Any]:
+def read_title(path: str | PathLike[str], reader: Reader | None = None) -> dict[str, Any]:
     """Return scene, title, length and outcomes of a recording without reading its arrays."""
     reader = reader or Reader(path)
-    with TensorFile.open(Path(path), KIND, reader=reader) as container, reader.parsing("the head"):
-        head = container.head
+    with TensorFile.open(Path(path), KIND, reader=reader) as file, reader.parsing("the head"):
+        head = file.head
+        reader.version(head["version"], VERSION)
         frames = reader.shape(head["data"]["clock:"]["shape"], "the clock")[0]
         known = {name: reader.text(head[name], name, 400) for name in ("scene", "title")}
         summary = head["meta"].get("summary", "")
@@ -194,18 +153,22 @@ def _quantize(array: np.ndarray, step: float) -> tuple[np.ndarray, float]:
     return np.where(finite, codes, np.iinfo(dtype).min).astype(dtype), offset
 
 
-def _unpack(container: TensorFile, spec: Any, name: str) -> np.ndarray:
-    """Read the array of a piece; its memory is claimed before it is decompressed."""
-    reader = container.reader
+def _unpack(file: TensorFile, spec: Any, name: str) -> np.ndarray:
+    """Read the array of a piece; its memory is claimed before it is inflated."""
+    reader = file.reader
     shape, dtype = reader.shape(spec["shape"], name), reader.dtype(spec["dtype"], name)
     if dtype.str not in DTYPES:
         reader.fail(f"{name} has numbers of {dtype}")
     nbytes = reader.claim(reader.product([*shape, dtype.itemsize], name), name)
+    inflate = zlib.decompressobj()
     try:
-        planes = zstd_decompress(container.section(reader.integer(spec["piece"], name)).tobytes(), nbytes)
-    except CodecError as error:
+        planes = inflate.decompress(file.section(reader.integer(spec["piece"], name)).data, nbytes + 1)
+    except zlib.error as error:
         reader.fail(f"{name}: {error}")
-    array = np.ascontiguousarray(planes.reshape(dtype.itemsize, -1).T).view(dtype).reshape(shape)
+    if len(planes) != nbytes or not inflate.eof:
+        reader.fail(f"{name} of {dtype} {list(shape)} does not fit its piece")
+    array = np.ascontiguousarray(np.frombuffer(planes, np.uint8).reshape(dtype.itemsize, -1).T)
+    array = array.view(dtype).reshape(shape)
     if dtype.kind == "i" and len(array) > 1:
         array = np.cumsum(array, axis=0, dtype=dtype)
     if "step" not in spec:
@@ -238,22 +201,17 @@ def _check(recording: Recording) -> None:
         clock = name.rpartition("/")[0]
         if clock not in clocks or column.ndim < 1 or len(column) != len(clocks[clock]):
             raise ValueError(f"column {name} of shape {list(column.shape)} does not fit its clock '{clock}'")
-    if not isinstance(recording.groups, list) or len(recording.groups) > MAX_GROUPS:
-        raise ValueError(f"a recording has at most {MAX_GROUPS} groups")
-    if len(recording.events) > MAX_EVENTS:
-        raise ValueError(f"a recording has at most {MAX_EVENTS} events")
+    for name, limit in (("groups", MAX_GROUPS), ("events", MAX_EVENTS)):
+        if not isinstance(getattr(recording, name), list) or len(getattr(recording, name)) > limit:
+            raise ValueError(f"a recording has at most {limit} {name}")
     for group in recording.groups:
-        _check_group(group, columns)
-
-
-def _check_group(group: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> None:
-    if not isinstance(group, dict) or not isinstance(group["labels"], list):
-        raise ValueError("a group is a dict with a list of labels")
-    position, shown = columns[group["position"]], group.get("shown")
-    if position.ndim != 3 or position.shape[2] not in (2, 3) or "/" in group["position"]:
-        raise ValueError(f"{group['position']} must be [T, K, 2] or [T, K, 3], not {list(position.shape)}")
-    if shown is not None and columns[shown].shape != position.shape[:2]:
-        raise ValueError(f"{shown} must be {list(position.shape[:2])}, not {list(columns[shown].shape)}")
-    texts = [group["name"], group["type"], group["color"], *group["labels"]]
-    if len(group["labels"]) != position.shape[1] or not all(isinstance(t, str) and len(t) <= 200 for t in texts):
-        raise ValueError(f"group {group['name']!r} needs a text as name, type and color, and one label per body")
+        if not isinstance(group, dict) or not isinstance(group["labels"], list):
+            raise ValueError("a group is a dict with a list of labels")
+        position, shown = columns[group["position"]], group.get("shown")
+        if position.ndim != 3 or position.shape[2] not in (2, 3) or "/" in group["position"]:
+            raise ValueError(f"{group['position']} must be [T, K, 2] or [T, K, 3], not {list(position.shape)}")
+        if shown is not None and columns[shown].shape != position.shape[:2]:
+            raise ValueError(f"{shown} must be {list(position.shape[:2])}, not {list(columns[shown].shape)}")
+        texts = [group["name"], group["type"], group["color"], *group["labels"]]
+        if len(group["labels"]) != position.shape[1] or not all(isinstance(t, str) and len(t) <= 200 for t in texts):
+            raise ValueError(f"group {group['name']!r} needs a text as name, type and color, and one label per body")

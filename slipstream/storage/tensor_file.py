@@ -144,6 +144,12 @@ class Reader:
             self.fail(f"{what} is {shorten(value)}, which is not a text of at most {max_length} letters")
         return value
 
+    def version(self, value: Any, current: int) -> None:
+        """Check the version of a format: files of other versions are refused."""
+        if self.integer(value, "the version") != current:
+            age, remedy = ("an older", "make it again") if value < current else ("a newer", "update")
+            self.fail(f"it was written by {age} version of Slipstream, with version {value} of its format: {remedy}")
+
     def dtype(self, value: Any, what: str) -> np.dtype[Any]:
         """Check the name of a NumPy dtype: numbers, dates or texts of a fixed size, never objects or fields."""
         name = self.text(value, what, 32)
@@ -525,7 +531,7 @@ class TensorFile:
         reader, size = self.reader, self._size
         begin = self._read(0, min(size, 8 + len(START))).tobytes()
         if begin.startswith(_OLDER):
-            _fail_older(reader, begin[len(_OLDER) : len(_OLDER) + 1].decode("latin1"))
+            reader.version(begin[len(_OLDER)] - ord("0"), VERSION)
         if begin[8:] != START:
             reader.fail(f"this is not a Slipstream file (wrong first bytes), or it is cut short to {size} bytes")
         (length,) = struct.unpack("<Q", begin[:8])
@@ -539,11 +545,8 @@ class TensorFile:
         with reader.parsing("the header"):
             header = reader.json(text[8:], "the header")
             description = reader.json(header["__metadata__"]["slipstream"].encode(), "the header")
-            version, kind = description["version"], reader.text(description["kind"], "the kind", 16)
-            if reader.integer(version, "the version") < VERSION:
-                _fail_older(reader, version)
-            if version > VERSION:
-                reader.fail(f"it was written by a newer version of Slipstream, version {version}: update")
+            reader.version(description["version"], VERSION)
+            kind = reader.text(description["kind"], "the kind", 16)
             if kind != self.kind:
                 reader.fail(f"this file is of the kind {kind!r}, not {self.kind!r}")
             self.head: Any = description["head"]
@@ -560,10 +563,6 @@ class TensorFile:
         if self.sizes.sum(dtype=np.float64) > end or start + int(self.sizes.sum()) != end:
             self.reader.fail("its pieces do not fill the file")
         self.offsets = start + np.cumsum(self.sizes) - self.sizes
-
-
-def _fail_older(reader: Reader, version: Any) -> NoReturn:
-    reader.fail(f"it was written by an older version of Slipstream, version {version}: train or save again")
 
 
 def entry_type(dtype: str, shape: Sequence[int], nbytes: int) -> tuple[str, list[int]]:

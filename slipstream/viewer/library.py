@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.config.overrides import read_yaml
-from slipstream.recordings import SUFFIX, load_recording, read_title
+from slipstream.recordings import SUFFIX, parse_recording, read_title
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import LOCK_NAME
 from slipstream.storage.tensor_file import Reader, is_unicode, open_regular
@@ -90,7 +90,7 @@ class Library:
         return {"root": _text(self.root.name), "runs": runs, "recordings": recordings}
 
     def recording(self, name: str) -> bytes:
-        """Return a recording in the form of the page.
+        """Return the bytes of a recording, for the page, after they were checked.
 
         Raises:
             NotHere: There is none of this name.
@@ -100,7 +100,9 @@ class Library:
         try:
             self._info(path)
             reader = Reader(name, max_bytes=RECORDING_BYTES)
-            return load_recording(path, reader=reader).to_wire()
+            data = reader.read(path)
+            parse_recording(data, reader)
+            return data
         except FileNotFoundError as error:
             raise NotHere(name) from error
 
@@ -238,7 +240,7 @@ def _in_turns(files: list[tuple[Path, os.stat_result]]) -> list[Path]:
 
 def _title(path: Path, name: str) -> dict[str, Any]:
     try:
-        return read_title(path, reader=Reader(name, max_bytes=TITLE_BYTES))
+        return read_title(path, Reader(name, max_bytes=TITLE_BYTES))
     except (SaveError, OSError, ValueError) as error:
         return {"scene": "", "title": name, "frames": 0, "summary": "", "error": str(error)}
 

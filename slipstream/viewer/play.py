@@ -79,7 +79,7 @@ class Games:
 
     async def setup(self, request: Request) -> Response:
         """Return what the page needs once."""
-        data = await asyncio.to_thread(lambda: self.game.setup().to_wire())
+        data = await asyncio.to_thread(lambda: self.game.setup().to_bytes())
         return Response(data, media_type="application/octet-stream")
 
     async def play(self, socket: WebSocket) -> None:

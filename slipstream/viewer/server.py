@@ -211,7 +211,7 @@ class Site:
         return JSONResponse(found | {"play": None if self.games is None else self.games.describe()})
 
     async def recording(self, request: Request) -> Response:
-        """Return a recording in the form of the page."""
+        """Return the file of a recording."""
         return await self._answer(self._wired, request)
 
     async def run(self, request: Request) -> Response:

@@ -13,7 +13,6 @@ from tensordict import TensorDict
 from slipstream import ReplayBuffer, RolloutStorage
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.collectors.compressed import CompressedFrames
-from slipstream.recordings import Recorder
 from slipstream.storage.tensor_file import HASH
 
 
@@ -37,13 +36,6 @@ def test_replay_folders_open(tmp_path):
     files = list(tmp_path.glob("*.slip"))
     assert len(files) == 2 and all(HASH in load_file(path) for path in files)
     assert HASH in load(buffer.state_dict()["replay"].numpy().tobytes())
-
-
-def test_recordings_open(tmp_path):
-    recorder = Recorder("flight", "one drone")
-    for t in range(3):
-        recorder.add(0.1 * t, drone__position=[[0.1 * t, 0.0, 2.0]])
-    assert {"clock:", "drone.position", HASH} <= set(load_file(recorder.finish().save(tmp_path / "a.rec")))
 
 
 def test_compressed_frames_open():

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import re
+import zlib
 
 import numpy as np
 import pytest
+from helpers.forged import forge
+from safetensors.torch import load
 
-from slipstream.recordings import Recorder, Recording, export_recording, load_recording, read_title
+from slipstream.recordings import Recording, export_recording, load_recording, parse_recording, read_title
 from slipstream.storage.errors import DamagedFileError, TooLargeError
 from slipstream.storage.tensor_file import Reader
 
 
 def small_recording() -> Recording:
     """Two bodies for three rows; the second is gone in the last one."""
-    recorder = Recorder("flight", "two, <b>small</b>")
-    for t in range(3):
-        place = [[0.1 * t, 1.0, 2.0], [np.nan if t == 2 else 5.0 + t, -1.0, 2.0]]
-        recorder.add(0.5 * t, drone__position=np.array(place, np.float32), drone__value=np.array([1.5, -t], np.float32))
-    recorder.event(0.5, "collision", "drone 2 collided, hard|fast", "drone 2")
-    recording = recorder.finish()
+    place = [[[0.1 * t, 1.0, 2.0], [np.nan if t == 2 else 5.0 + t, -1.0, 2.0]] for t in range(3)]
+    columns = {
+        "drone.position": np.array(place, np.float32),
+        "drone.value": np.array([[1.5, -t] for t in range(3)], "f4"),
+    }
+    recording = Recording("flight", "two, <b>small</b>", {"": np.array([0.0, 0.5, 1.0])}, columns)
     recording.arrays["drone.outcome"] = np.array([1, 2], np.uint8)
     recording.precision["drone.position"] = 0.001
+    recording.events = [{"time": 0.5, "kind": "collision", "text": "drone 2 collided, hard|fast", "body": "drone 2"}]
     labels = ["drone 1", "drone 2"]
     group = {"name": "drone", "position": "drone.position", "shown": None, "labels": labels}
     recording.groups = [group | {"type": "Air+Rotorcraft", "color": "Cyan"}]
@@ -35,13 +38,8 @@ def small_recording() -> Recording:
 def test_a_file_gives_back_what_was_recorded(tmp_path):
     was = small_recording()
     now = load_recording(was.save(tmp_path / "two.rec"))
-    assert (now.scene, now.title, now.meta, now.groups, now.events) == (
-        was.scene,
-        was.title,
-        was.meta,
-        was.groups,
-        was.events,
-    )
+    for name in ("scene", "title", "meta", "groups", "events"):
+        assert getattr(now, name) == getattr(was, name)
     np.testing.assert_array_equal(now.clocks[""], [0.0, 0.5, 1.0])
     np.testing.assert_array_equal(now.columns["drone.value"], was.columns["drone.value"])
     np.testing.assert_allclose(now.columns["drone.position"], was.columns["drone.position"], atol=0.0005)
@@ -84,23 +82,28 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, change):
     assert not (tmp_path / "two.rec").exists()
 
 
-def test_a_large_array_is_refused_before_it_is_decompressed(tmp_path):
+def test_a_large_array_is_refused_before_it_is_inflated():
     zeros = np.zeros((4, 1_000_000), np.float32)
-    path = Recording("x", "t", {"": np.arange(4.0)}, {"a": zeros}).save(tmp_path / "a.rec")
-    assert path.stat().st_size < 10_000
+    data = Recording("x", "t", {"": np.arange(4.0)}, {"a": zeros}).to_bytes()
+    assert len(data) < 20_000
     with pytest.raises(TooLargeError):
-        load_recording(path, reader=Reader(path, max_bytes=1_000_000))
+        parse_recording(data, Reader("a.rec", max_bytes=1_000_000))
 
 
-def test_the_page_gets_the_head_and_the_planes():
-    data = gzip.decompress(small_recording().to_wire())
-    length = int.from_bytes(data[:4], "little")
-    head = json.loads(data[4 : 4 + length])
-    spec = head["data"]["drone.value"]
-    count = int(np.prod(spec["shape"]))
-    planes = np.frombuffer(data, np.uint8, 4 * count, 4 + length + spec["at"]).reshape(4, count)
-    values = np.ascontiguousarray(planes.T).view("<f4").reshape(spec["shape"])
+def test_a_piece_is_deflated_planes_as_the_page_reads_them():
+    data = small_recording().to_bytes()
+    planes = np.frombuffer(zlib.decompress(load(data)["drone.value"].numpy()), np.uint8).reshape(4, 6)
+    values = np.ascontiguousarray(planes.T).view("<f4").reshape(3, 2)
     np.testing.assert_array_equal(values, [[1.5, 0.0], [1.5, -1.0], [1.5, -2.0]])
+
+
+@pytest.mark.parametrize(("version", "word"), [(1, "an older"), (99, "a newer")])
+def test_a_recording_of_another_version_says_so(tmp_path, version, word):
+    path = small_recording().save(tmp_path / "two.rec")
+    forge(path, lambda x: x.head.__setitem__("version", version))
+    for read in (load_recording, read_title):
+        with pytest.raises(DamagedFileError, match=f"written by {word} version of Slipstream, with version {version}"):
+            read(path)
 
 
 def test_html_is_one_small_file_that_fetches_nothing(tmp_path):

@@ -264,7 +264,7 @@ def test_a_broken_and_a_vanished_recording_are_told(server, folder):
 
 def test_a_recording_is_sent_in_the_form_of_the_page(server):
     answer, data = ask(server, "/api/recording?name=one/flight.rec")
-    assert answer.status == 200 and data == flight().to_wire()
+    assert answer.status == 200 and data == flight().to_bytes()
 
 
 def test_a_log_is_read_on_from_where_it_was(server, folder):

@@ -1,4 +1,4 @@
-// Opens what `Recording.to_wire` writes: gzip of [length of the head, head, planes of bytes of the arrays].
+// Opens a recording: a safetensors file, each array a piece of deflated planes of bytes (docs/recordings.md).
 const TYPES = {
   "<f8": Float64Array,
   "<f4": Float32Array,
@@ -8,13 +8,18 @@ const TYPES = {
   "|u1": Uint8Array,
 };
 
-export async function openRecording(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const data = new Uint8Array(await new Response(stream).arrayBuffer());
-  const length = new DataView(data.buffer).getUint32(0, true);
-  const head = JSON.parse(new TextDecoder().decode(data.subarray(4, 4 + length)));
+const PIECE = 22; // hexadecimal digits per piece: codec 2, length 12, checksum 8
+
+export async function openRecording(file) {
+  const bytes = new Uint8Array(file);
+  const start = 8 + Number(new DataView(bytes.buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
+  const { head, pieces } = JSON.parse(header.__metadata__.slipstream);
+  const ends = [start];
+  for (let i = 0; i < pieces.length; i += PIECE) ends.push(ends.at(-1) + parseInt(pieces.slice(i + 2, i + 14), 16));
   const arrays = {};
-  for (const [name, spec] of Object.entries(head.data)) arrays[name] = readArray(data, 4 + length, spec);
+  for (const [name, spec] of Object.entries(head.data))
+    arrays[name] = readArray(await inflate(bytes.subarray(ends[spec.piece], ends[spec.piece + 1])), spec);
   return {
     scene: head.scene,
     title: head.title,
@@ -26,14 +31,17 @@ export async function openRecording(bytes) {
   };
 }
 
-function readArray(data, base, spec) {
+async function inflate(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function readArray(planes, spec) {
   const Type = TYPES[spec.dtype],
     width = Type.BYTES_PER_ELEMENT;
   const count = spec.shape.reduce((a, b) => a * b, 1);
-  const mixed = new Uint8Array(count * width),
-    at = base + spec.at;
-  for (let b = 0; b < width; b++)
-    for (let i = 0, p = at + b * count; i < count; i++) mixed[i * width + b] = data[p + i];
+  const mixed = new Uint8Array(count * width);
+  for (let b = 0; b < width; b++) for (let i = 0, p = b * count; i < count; i++) mixed[i * width + b] = planes[p + i];
   let values = new Type(mixed.buffer);
   const row = spec.shape.length > 1 ? count / (spec.shape[0] || 1) : 1;
   // wraps as it was written
