@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -147,7 +148,7 @@ class PPO(Learner):
 
         if self.device.type == "cuda":
             head = self.policy.actor
-            calls = head.kernel_launches(rows) if isinstance(head, Head) else []
+            calls = [partial(head.compile_kernels, rows)] if isinstance(head, Head) else []
             self._kernels = run_beside(self.device, *calls, advantages)
 
     def update(self, batch: Any, progress: float = 0.0) -> dict[str, Tensor]:

@@ -1,4 +1,5 @@
-"""Log probability and entropy of Beta distributions in one Triton kernel, and both gradients in another.
+"""Log probability and entropy of Beta distributions, with their derivatives, in one Triton kernel; `models.beta` calls
+it for a GPU.
 
 Plain PyTorch needs about thirty kernels; those of digamma and trigamma are slow. Here the three special functions are
 Stirling's series after a shift by six: exact to float32 rounding for arguments from 1 on, and the parameters are above
@@ -7,10 +8,6 @@ Stirling's series after a shift by six: exact to float32 rounding for arguments 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -57,95 +54,32 @@ def _trigamma(x):
 
 
 @triton.jit
-def _forward(alpha, beta, unit, log_prob, entropy, rows, DIMS: tl.constexpr, BLOCK: tl.constexpr):
+def _evaluate(alpha, beta, unit, log_prob, entropy, slopes, rows, DIMS: tl.constexpr, BLOCK: tl.constexpr):
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     live = row < rows
     log, spread = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     for d in tl.static_range(DIMS):
-        a = tl.load(alpha + row * DIMS + d, mask=live, other=2.0)
-        b = tl.load(beta + row * DIMS + d, mask=live, other=2.0)
-        x = tl.load(unit + row * DIMS + d, mask=live, other=0.5)
+        at = row * DIMS + d
+        a = tl.load(alpha + at, mask=live, other=2.0)
+        b = tl.load(beta + at, mask=live, other=2.0)
+        x = tl.load(unit + at, mask=live, other=0.5)
         total = a + b
+        log_x, log_y = tl.log(x), tl.log(1.0 - x)
+        digamma_a, digamma_b, digamma_t = _digamma(a), _digamma(b), _digamma(total)
         log_beta = _lgamma(a) + _lgamma(b) - _lgamma(total)
-        log += (a - 1.0) * tl.log(x) + (b - 1.0) * tl.log(1.0 - x) - log_beta
-        spread += log_beta - (a - 1.0) * _digamma(a) - (b - 1.0) * _digamma(b) + (total - 2.0) * _digamma(total)
+        log += (a - 1.0) * log_x + (b - 1.0) * log_y - log_beta
+        spread += log_beta - (a - 1.0) * digamma_a - (b - 1.0) * digamma_b + (total - 2.0) * digamma_t
+        shared, plane = (total - 2.0) * _trigamma(total), rows * DIMS
+        tl.store(slopes + at, log_x - digamma_a + digamma_t, mask=live)
+        tl.store(slopes + plane + at, log_y - digamma_b + digamma_t, mask=live)
+        tl.store(slopes + 2 * plane + at, shared - (a - 1.0) * _trigamma(a), mask=live)
+        tl.store(slopes + 3 * plane + at, shared - (b - 1.0) * _trigamma(b), mask=live)
     tl.store(log_prob + row, log, mask=live)
     tl.store(entropy + row, spread, mask=live)
 
 
-@triton.jit
-def _backward(alpha, beta, unit, of_log, of_entropy, of_alpha, of_beta, rows, DIMS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    live = row < rows
-    g_log = tl.load(of_log + row, mask=live, other=0.0)
-    g_entropy = tl.load(of_entropy + row, mask=live, other=0.0)
-    for d in tl.static_range(DIMS):
-        a = tl.load(alpha + row * DIMS + d, mask=live, other=2.0)
-        b = tl.load(beta + row * DIMS + d, mask=live, other=2.0)
-        x = tl.load(unit + row * DIMS + d, mask=live, other=0.5)
-        total = a + b
-        common = _digamma(total)
-        shared = (total - 2.0) * _trigamma(total)
-        ga = g_log * (tl.log(x) - _digamma(a) + common) + g_entropy * (shared - (a - 1.0) * _trigamma(a))
-        gb = g_log * (tl.log(1.0 - x) - _digamma(b) + common) + g_entropy * (shared - (b - 1.0) * _trigamma(b))
-        tl.store(of_alpha + row * DIMS + d, ga, mask=live)
-        tl.store(of_beta + row * DIMS + d, gb, mask=live)
-
-
-@torch.library.custom_op("slipstream::beta_evaluate", mutates_args=())
-def beta_evaluate(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log density and entropy [N] of points `unit` [N, dims] in (0, 1) for parameters [N, dims], all float32."""
-    alpha, beta, unit = alpha.contiguous(), beta.contiguous(), unit.contiguous()
+def evaluate(alpha: Tensor, beta: Tensor, unit: Tensor, log_prob: Tensor, entropy: Tensor, slopes: Tensor) -> None:
+    """Write log density and entropy [N] of points `unit` [N, dims], and the four derivatives [4, N, dims]; all are
+    contiguous and float32."""
     rows, dims = alpha.shape
-    log_prob, entropy = alpha.new_empty(rows), alpha.new_empty(rows)
-    _forward[(triton.cdiv(rows, _BLOCK),)](alpha, beta, unit, log_prob, entropy, rows, dims, _BLOCK)
-    return log_prob, entropy
-
-
-@torch.library.custom_op("slipstream::beta_evaluate_backward", mutates_args=())
-def _beta_backward(
-    alpha: Tensor, beta: Tensor, unit: Tensor, of_log: Tensor, of_entropy: Tensor
-) -> tuple[Tensor, Tensor]:
-    alpha, beta, unit = alpha.contiguous(), beta.contiguous(), unit.contiguous()
-    rows, dims = alpha.shape
-    of_alpha, of_beta = torch.empty_like(alpha), torch.empty_like(beta)
-    grid = (triton.cdiv(rows, _BLOCK),)
-    _backward[grid](
-        alpha, beta, unit, of_log.contiguous(), of_entropy.contiguous(), of_alpha, of_beta, rows, dims, _BLOCK
-    )
-    return of_alpha, of_beta
-
-
-@beta_evaluate.register_fake
-def _(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-    return alpha.new_empty(len(alpha)), alpha.new_empty(len(alpha))
-
-
-@_beta_backward.register_fake
-def _(alpha: Tensor, beta: Tensor, unit: Tensor, of_log: Tensor, of_entropy: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(alpha, memory_format=torch.contiguous_format), torch.empty_like(
-        beta, memory_format=torch.contiguous_format
-    )
-
-
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _gradient(ctx: Any, of_log: Tensor, of_entropy: Tensor) -> tuple[Tensor, Tensor, None]:
-    return *_beta_backward(*ctx.saved_tensors, of_log, of_entropy), None  # actions have no gradient
-
-
-beta_evaluate.register_autograd(_gradient, setup_context=_save)
-
-
-def launches(rows: int, dims: int, device: torch.device) -> list[Callable[[], Any]]:
-    """Return one call per kernel, which launches it on `rows` rows of any numbers and so compiles it."""
-
-    def numbers(*shape: int) -> Tensor:
-        return torch.full(shape, 0.5, device=device)
-
-    return [
-        lambda: beta_evaluate(*(numbers(rows, dims) for _ in range(3))),
-        lambda: _beta_backward(*(numbers(rows, dims) for _ in range(3)), numbers(rows), numbers(rows)),
-    ]
+    _evaluate[(triton.cdiv(rows, _BLOCK),)](alpha, beta, unit, log_prob, entropy, slopes, rows, dims, _BLOCK)

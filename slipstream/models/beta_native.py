@@ -1,20 +1,16 @@
-"""Log probability and entropy of Beta distributions as native code (numba) for a CPU, with their gradients.
+"""Log probability and entropy of Beta distributions, with their derivatives, as native code (numba); `models.beta`
+calls it on a CPU.
 
-In plain PyTorch digamma and trigamma are slow, and each operation is a pass of its own: 1.75 ms instead of 0.74 ms for
-2,048 actions with their gradients (benchmarks/results/demo-2026-11-18.md). The special functions are the series of
-`beta_kernels`, in float64. One thread, because a pipelined collector may run parallel native code at the same time,
-which not every threading layer of numba allows.
+The special functions are the series of `beta_kernels`, in float64. One thread, because a pipelined collector may run
+parallel native code at the same time, which not every threading layer of numba allows.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numba as nb
 import numpy as np
-import torch
-from torch import Tensor
 
 
 @nb.njit
@@ -36,7 +32,8 @@ def _gammas(x):  # pragma: no cover
 
 
 @nb.njit(cache=True, nogil=True)
-def _evaluate(alpha, beta, unit, log_prob, entropy, slopes):  # pragma: no cover
+def evaluate(alpha, beta, unit, log_prob, entropy, slopes):  # pragma: no cover
+    """Write log density and entropy [N] of points `unit` [N, dims], and the four derivatives [4, N, dims]."""
     for n in range(alpha.shape[0]):
         log, spread = 0.0, 0.0
         for d in range(alpha.shape[1]):
@@ -55,45 +52,3 @@ def _evaluate(alpha, beta, unit, log_prob, entropy, slopes):  # pragma: no cover
             slopes[3, n, d] = shared - (b - 1) * trigamma_b
         log_prob[n] = log
         entropy[n] = spread
-
-
-@torch.library.custom_op("slipstream::beta_evaluate_native", mutates_args=())
-def _beta_evaluate(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    out = alpha.new_empty(len(alpha)), alpha.new_empty(len(alpha)), alpha.new_empty(4, *alpha.shape)
-    inputs: list[Any] = [*(x.contiguous().numpy() for x in (alpha, beta, unit)), *(x.numpy() for x in out)]
-    _evaluate(*inputs)
-    return out
-
-
-@_beta_evaluate.register_fake
-def _(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return alpha.new_empty(len(alpha)), alpha.new_empty(len(alpha)), alpha.new_empty(4, *alpha.shape)
-
-
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(output[2])
-
-
-@torch.library.custom_op("slipstream::beta_evaluate_native_backward", mutates_args=())
-def _beta_backward(of_log: Tensor, of_entropy: Tensor, slopes: Tensor) -> Tensor:
-    return of_log[:, None] * slopes[:2] + of_entropy[:, None] * slopes[2:]
-
-
-@_beta_backward.register_fake
-def _(of_log: Tensor, of_entropy: Tensor, slopes: Tensor) -> Tensor:
-    return torch.empty_like(slopes[:2])
-
-
-def _gradient(ctx: Any, of_log: Tensor, of_entropy: Tensor, of_slopes: Tensor) -> tuple[Tensor, Tensor, None]:
-    of_alpha, of_beta = _beta_backward(of_log, of_entropy, *ctx.saved_tensors).unbind()
-    return of_alpha, of_beta, None  # actions have no gradient
-
-
-_beta_evaluate.register_autograd(_gradient, setup_context=_save)
-
-
-def beta_evaluate(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log density and entropy [N] of points `unit` [N, dims] in (0, 1) for parameters [N, dims], all float32 on
-    a CPU. Has first derivatives by the parameters only."""
-    log_prob, entropy, _ = _beta_evaluate(alpha, beta, unit)
-    return log_prob, entropy

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 
 from slipstream.models.exploration import normal_like, sampling_generator, uniform_like
 
-HAS_TRITON, HAS_NUMBA = (importlib.util.find_spec(name) is not None for name in ("triton", "numba"))
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 Parameters = tuple[Tensor, ...]
 
@@ -47,10 +45,8 @@ class Head(nn.Module):
         """Return log probability of `action` and entropy, each [N]."""
         return self.log_prob(parameters, action), self.entropy(parameters)
 
-    def kernel_launches(self, rows: int) -> list[Callable[[], Any]]:
-        """Return one call per Triton kernel of `evaluate` and its gradient, which launches it on `rows` rows: that
-        compiles it. The calls may be made in several threads at once."""
-        return []
+    def compile_kernels(self, rows: int) -> None:  # noqa: B027 (most have none)
+        """Compile the Triton kernel of `evaluate` by launching it on `rows` rows. May run in any thread."""
 
 
 class BetaHead(Head):
@@ -105,27 +101,20 @@ class BetaHead(Head):
         return (log_beta - of_alpha - of_beta + (total - 2) * torch.digamma(total)).sum(-1)
 
     def evaluate(self, parameters: Parameters, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log density of `action` and entropy, each [N]; one kernel where there is one."""
+        """Return log density of `action` and entropy, each [N]; in one kernel if it can compute them."""
         alpha, beta = parameters
         unit = self._unit(action)
-        if alpha.dim() != 2 or not alpha.shape == beta.shape == unit.shape:  # it may broadcast
-            return super().evaluate(parameters, action)
-        if alpha.is_cuda and HAS_TRITON:
-            from slipstream.models.beta_kernels import beta_evaluate
-        elif alpha.is_cpu and HAS_NUMBA and alpha.dtype == torch.float32:
-            from slipstream.models.beta_native import beta_evaluate  # type: ignore[assignment]
-        else:
-            return super().evaluate(parameters, action)
-        return beta_evaluate(alpha, beta, unit)
+        same_shape = alpha.dim() == 2 and alpha.shape == beta.shape == unit.shape  # else it may broadcast
+        if same_shape and alpha.dtype == torch.float32 and (alpha.is_cpu or alpha.is_cuda and HAS_TRITON):
+            from slipstream.models.beta import beta_evaluate
 
-    def kernel_launches(self, rows: int) -> list[Callable[[], Any]]:
-        """Return the launches of both kernels on a GPU; none elsewhere."""
-        device = self.alpha_layer.weight.device
-        if device.type != "cuda" or not HAS_TRITON:
-            return []
-        from slipstream.models.beta_kernels import launches
+            return beta_evaluate(alpha, beta, unit)
+        return super().evaluate(parameters, action)
 
-        return launches(rows, self.dims, device)
+    def compile_kernels(self, rows: int) -> None:
+        """Compile the Triton kernel of `evaluate` by launching it on `rows` rows."""
+        numbers = torch.full((rows, self.dims), 1.5, device=self.alpha_layer.weight.device)
+        self.evaluate((numbers, numbers), numbers)
 
     def _unit(self, action: Tensor) -> Tensor:
         return ((action - self.low) / (self.high - self.low)).clamp(self.EDGE, 1 - self.EDGE)
@@ -243,9 +232,9 @@ class HybridHead(Head):
         log_prob, entropy = self.beta.evaluate((alpha, beta), self._unit(action))
         return log_prob + self._switch_log_prob(logits, works, action), entropy + self._switch_entropy(logits, works)
 
-    def kernel_launches(self, rows: int) -> list[Callable[[], Any]]:
-        """Return those of the real components."""
-        return self.beta.kernel_launches(rows)
+    def compile_kernels(self, rows: int) -> None:
+        """Compile the kernel of the real components."""
+        self.beta.compile_kernels(rows)
 
     def _switch_log_prob(self, logits: Tensor, works: Tensor, action: Tensor) -> Tensor:
         on = action[..., self.real :] > 0.5

@@ -191,24 +191,27 @@ def build_memory(inputs: int, config: Any) -> Memory | None:
 
 
 @torch.no_grad()
-def check_memory(memory: Any, inputs: int) -> None:
-    """Raise ValueError if the user's memory does not keep the contract of `Memory`, by one step from zeros."""
+def check_memory(memory: Any, encoder: Any) -> None:
+    """Raise ValueError if the user's memory does not keep the contract of `Memory` behind an encoder."""
     name = type(memory).__name__
     if not isinstance(memory, Memory):
         raise ValueError(f"{name}: a memory subclasses slipstream.models.Memory")
-    for number in ("size", "width"):
-        if not isinstance(getattr(memory, number, None), int):
-            raise ValueError(f"{name}: set self.{number}, a whole number (docs/memory.md)")
+    if MEMORY in getattr(encoder, "keys", ()):
+        raise ValueError(f"the env has an observation named '{MEMORY}', which the policy's memory is: rename it")
+    if not all(isinstance(getattr(memory, number, None), int) for number in ("size", "width")):
+        raise ValueError(f"{name}: set self.size and self.width, whole numbers (docs/memory.md)")
     like = next(memory.parameters(), torch.zeros(()))
-    found = memory(like.new_zeros(2, inputs), like.new_zeros(2, memory.size))
-    parts = found if isinstance(found, tuple) else (found,)
-    shapes = [list(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in parts]
-    expected = [[2, memory.width], [2, memory.size]]
-    if shapes != expected:
-        raise ValueError(
-            f"{name}: for 2 environments its forward must return features and memory of shapes {expected} (width, size), "
-            f"and gave {shapes}"
-        )
+    returned = memory(like.new_zeros(2, encoder.width), like.new_zeros(2, memory.size))
+    features, after = returned if isinstance(returned, tuple) and len(returned) == 2 else (returned, None)
+    check_output(name, "features", features, [2, memory.width])
+    check_output(name, "and the memory", after, [2, memory.size])
+
+
+def check_output(asked: str, what: str, output: Any, shape: list[int]) -> None:
+    """Raise ValueError unless `output`, of the user's module for two environments, is a tensor of `shape`."""
+    given = list(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    if given != shape:
+        raise ValueError(f"{asked}: for 2 environments it must return {what} {shape}, not {given}")
 
 
 def memory_size(policy: Any) -> int:

@@ -15,7 +15,7 @@ from slipstream.envs.specs import Box, Discrete, Hybrid, Observation, Spec
 from slipstream.models.encoders import ACTIVATIONS, NAVRL_ENVS, NAVRL_KEYS, DictEncoder, Encoder, NavRLEncoder, Specs
 from slipstream.models.exploration import ExplorationType, exploration_type, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters, small_linear
-from slipstream.models.memory import MEMORIES, MEMORY, Memory, build_memory, check_memory, memory_size
+from slipstream.models.memory import MEMORIES, MEMORY, Memory, build_memory, check_memory, check_output, memory_size
 
 Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 
@@ -125,7 +125,7 @@ class ActorCritic(nn.Module):
     def __init__(self, encoder: Encoder, actor: Actor, config: ModelConfig, memory: Memory | None = None) -> None:
         super().__init__()
         if memory is not None:
-            check_memory(memory, encoder.width)
+            check_memory(memory, encoder)
         self.encoder = encoder
         self.memory = memory
         self.actor = actor
@@ -311,23 +311,19 @@ def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int]
 
 def _own_encoder(observation_spec: Specs, name: str, trunk: list[int]) -> Encoder:
     """Build the user's encoder, and check its output on one batch of zeros."""
-    encoder = build_own("encoder", name, observation_spec=observation_spec, trunk=trunk)
+    encoder = _build_own("encoder", name, observation_spec=observation_spec, trunk=trunk)
     if not isinstance(getattr(encoder, "width", None), int):
         raise ValueError(f"model.encoder={name}: set self.width, the number of features it returns")
     encoder.keys = tuple(getattr(encoder, "keys", sorted(observation_spec)))
     unknown = sorted(set(encoder.keys) - set(observation_spec))
     if unknown:
         raise ValueError(f"model.encoder={name}: keys names {unknown}, and the env has {sorted(observation_spec)}")
-    features = try_out(encoder, observation_spec, f"model.encoder={name}")
-    if not isinstance(features, Tensor) or features.shape != (2, encoder.width):
-        got = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
-        raise ValueError(
-            f"model.encoder={name}: for 2 observations it returned {got}, and not [2, {encoder.width}] (width)"
-        )
+    features = _try_out(encoder, observation_spec, f"model.encoder={name}")
+    check_output(f"model.encoder={name}", "features", features, [2, encoder.width])
     return encoder
 
 
-def build_own(key: str, name: str, **given: Any) -> Any:
+def _build_own(key: str, name: str, **given: Any) -> Any:
     """Return the user's module `package.module:Class` of `model.KEY`, built with the arguments `given`."""
     kind = registry.load(name, f"model.{key}={name}")
     if not callable(kind):
@@ -340,7 +336,7 @@ def build_own(key: str, name: str, **given: Any) -> Any:
 
 
 @torch.no_grad()
-def try_out(module: nn.Module, observation_spec: Specs, asked: str) -> Any:
+def _try_out(module: nn.Module, observation_spec: Specs, asked: str) -> Any:
     """Return what the user's module computes from two observations of zeros; this also sizes lazy layers."""
     observation = {name: torch.zeros(2, *spec.shape, dtype=spec.dtype) for name, spec in observation_spec.items()}
     if memory_size(module):
@@ -348,58 +344,37 @@ def try_out(module: nn.Module, observation_spec: Specs, asked: str) -> Any:
     was_training = module.training
     try:
         with set_exploration_type(ExplorationType.MODE):
-            found = module.eval()(observation)
+            output = module.eval()(observation)
     except Exception as error:
         given = ", ".join(
             f"{name} {str(x.dtype).removeprefix('torch.')} {[*x.shape]}" for name, x in observation.items()
         )
         raise ValueError(f"{asked} cannot take the observations {given}: {type(error).__name__}: {error}") from error
     module.train(was_training)
-    return found
+    return output
 
 
 def build_own_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig) -> Any:
-    """Build the network of `model.policy=my_module:Net`, and check its action for two observations."""
-    specs = {"observation_spec": observation_spec, "action_spec": action_spec}
-    policy = build_own("policy", config.policy, **specs, config=config)
-    encoder = getattr(policy, "encoder", None)
+    """Build the network of `model.policy=my_module:Net`, and check what it returns for two observations."""
+    asked = f"model.policy={config.policy}"
+    policy = _build_own(
+        "policy", config.policy, observation_spec=observation_spec, action_spec=action_spec, config=config
+    )
+    encoder, size = getattr(policy, "encoder", None), memory_size(policy)
     if isinstance(encoder, nn.Module) and not hasattr(encoder, "keys"):
         encoder.keys = tuple(sorted(observation_spec))  # type: ignore[assignment]
-    acted = try_out(policy, observation_spec, f"model.policy={config.policy}")
-    action = acted.get("action") if isinstance(acted, Mapping) else None
-    if not isinstance(action, Tensor) or action.shape != (2, *action_spec.shape):
-        got = f"actions of shape {list(action.shape)}" if isinstance(action, Tensor) else "no action"
-        raise ValueError(
-            f"model.policy={config.policy}: for 2 observations it returned {got}; it must return a dict with action "
-            f"{[2, *action_spec.shape]}"
-        )
-    _check_memory(policy, acted, observation_spec, config)
-    return policy
-
-
-def _check_memory(policy: Any, acted: Mapping[str, Any], observation_spec: Specs, config: ModelConfig) -> None:
-    """Raise ValueError if the user's network has no memory where one is asked for, or returns none."""
-    size, memory = memory_size(policy), acted.get(MEMORY)
     if config.memory != "none" and not size:
         raise ValueError(
             f"model.memory={config.memory}: {config.policy} has no memory. Give ActorCritic.__init__ memory=build_memory(width, "
             "config) (docs/memory.md), or leave model.memory out"
         )
-    if size and (not isinstance(memory, Tensor) or memory.shape != (2, size)):
-        got = f"one of shape {list(memory.shape)}" if isinstance(memory, Tensor) else "none"
-        raise ValueError(
-            f"model.policy={config.policy}: it must return memory [2, {size}] (memory_size), and gave {got}"
-        )
+    acted = _try_out(policy, observation_spec, asked)
+    if not isinstance(acted, Mapping):
+        raise ValueError(f"{asked} must return a dict with the action, not {type(acted).__name__}")
+    check_output(asked, "the entry 'action'", acted.get("action"), [2, *action_spec.shape])
     if size:
-        check_memory_name(observation_spec)
-
-
-def check_memory_name(observation_spec: Specs) -> None:
-    """Raise ValueError if an observation has the name of the policy's memory."""
-    if MEMORY in observation_spec:
-        raise ValueError(
-            f"the env has an observation named {MEMORY!r}, where a policy's memory is: rename it in the env"
-        )
+        check_output(asked, f"the entry '{MEMORY}'", acted.get(MEMORY), [2, size])
+    return policy
 
 
 def action_head(width: int, action_spec: Spec) -> Actor:
@@ -426,5 +401,4 @@ def build_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig
         )
     if memory is None:
         return ActorCritic(encoder, action_head(encoder.width, action_spec), config)
-    check_memory_name(observation_spec)
     return ActorCritic(encoder, action_head(memory.width, action_spec), config, memory)

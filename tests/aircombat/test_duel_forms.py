@@ -101,7 +101,7 @@ print("same")
 
 def test_the_kernel_does_what_the_plain_form_does_in_tritons_interpreter():
     pytest.importorskip("triton")
-    env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.path.dirname(__file__)}
+    env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", KERNEL_RUN], env=env, capture_output=True, text=True)
     assert done.stdout.strip().endswith("same"), done.stdout + done.stderr
 

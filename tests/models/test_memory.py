@@ -211,7 +211,7 @@ def test_own_networks_have_memory_by_the_same_contract():
     assert build("Net", "none").memory_size == 0
     with pytest.raises(ValueError, match=r"model.memory=gru: .*Memoryless has no memory"):
         build("Memoryless", "gru")
-    with pytest.raises(ValueError, match=r"it must return memory \[2, 128\] \(memory_size\), and gave none"):
+    with pytest.raises(ValueError, match=r"it must return the entry 'memory' \[2, 128\], not NoneType"):
         build("Forgetful", "gru")
 
 
@@ -233,9 +233,9 @@ class Broken(Sum):
     ("memory", "message"),
     [
         (nn.Identity(), r"Identity: a memory subclasses slipstream\.models\.Memory"),
-        (Broken("size"), r"Broken: set self\.size, a whole number"),
-        (Broken("width"), r"of shapes \[\[2, 5\], \[2, 5\]\] \(width, size\), and gave \[\[2, 4\], \[2, 5\]\]"),
-        (Broken("single"), r"and gave \[\[2, 5\]\]"),
+        (Broken("size"), r"Broken: set self\.size and self\.width"),
+        (Broken("width"), r"Broken: for 2 environments it must return features \[2, 5\], not \[2, 4\]"),
+        (Broken("single"), r"and the memory \[2, 5\], not NoneType"),
     ],
 )
 def test_mistakes_in_an_own_memory_are_named(memory, message):

@@ -199,7 +199,7 @@ def test_a_new_run_starts_from_an_own_network(mine):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("model.encoder=mine:Narrow", "returned [2, 3], and not [2, 12]"),
+        ("model.encoder=mine:Narrow", "must return features [2, 12], not [2, 3]"),
         ("model.encoder=mine:Nameless", "set self.width"),
         ("model.encoder=mine:Raising", "mine:Raising cannot take the observations observation float32 [2, 3]: Runtime"),
         ("algo=sac model.policy=mine:Net", "SAC cannot train Net, which has no random_share"),
