@@ -8,7 +8,7 @@ Everything runs in one process with two threads (`--threads`). Each contender al
 256 steps with next observations each; times are medians, ratios are medians over the rounds of (contender / limit of
 the same round). A contender stops after ten seconds. Contenders run one after another, so that idle memory does not get
 cold. Memory is that of the observations with all overhead, relative to the raw observations stored once. Adding is
-timed for as many episodes as fit into a few seconds; the sealing rate shows the work that is left for the background.
+timed for as many episodes as fit into a few seconds.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def compare(name: str, episodes: np.ndarray, rounds: int) -> None:
             continue
         note = f"{added} of {len(episodes)} episodes" if added < len(episodes) else ""
         if hasattr(made, "columns"):
-            column = next(c for c in made.columns().values() if "sealed_bytes_per_s" in c)
-            note = f"{'/'.join(column['codecs'])}, sealed at {column['sealed_bytes_per_s'] / 1e6:.0f} MB/s"
+            column = next(c for c in made.columns().values() if "sealed_rows" in c)
+            note = column["codec"]
         memory = made.nbytes / (added * episodes[0].nbytes)
         lines[label] = (statistics.median(seconds), statistics.median(ratios), memory, rate, note)
         del made

@@ -87,8 +87,8 @@ class CompressedFrames:
         """Return everything as bytes for another process or machine, with the blocks as they are in memory."""
         file = MemoryFile()
         writer = TensorFileWriter(file, KIND)
-        for _, block in self._column.blocks():
-            writer.add(block, name="blocks")
+        for block in self._column.blocks():
+            writer.add(block.read(), name="blocks")
         dtype = str(self.dtype).removeprefix("torch.")
         writer.finish({"shape": list(self._column.shape), "dtype": dtype, "level": self.level})
         return file.join().tobytes()

@@ -64,8 +64,9 @@ def write_rows(memory: Memory, writer: TensorFileWriter, first: int) -> tuple[An
             continue
         column.flush()
         blocks = []
-        for header, read in column.block_readers(first_row):
-            blocks.append(writer.add(Deferred(header.nbytes, read), name=name))
+        for block in column.blocks(first_row):
+            header = block.header
+            blocks.append(writer.add(Deferred(block.nbytes, block.read), name=name))
             if header.rows == header.block_rows:  # the next file has an unfinished block again, with more rows
                 full.append((key, header.first_row, blocks[-1]))
         columns.append({"blocks": blocks})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 import threading
-import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from slipstream.storage.codec.registry import (
     OPEN,
     BlockHeader,
     block_in_file,
-    copy_block,
     header_of,
     read_header,
 )
@@ -40,16 +38,22 @@ class Block(NamedTuple):
     data: np.ndarray  # uint8, as the kernels take it; of a block in a file its header and table
     nbytes: int  # of the complete block; 0: it is raw
     sealed: bool = False  # with the slow setting
-    file: Any = None  # keeps the file open in which its groups are
+    file: TensorFile | None = None  # in which its groups are
+    section: int = 0  # of the file
 
     @property
     def memory(self) -> int:
         """Bytes that it takes."""
         return self.data.nbytes + _BLOCK_OVERHEAD
 
+    @property
+    def header(self) -> BlockHeader:
+        """Its header; of a coded block only."""
+        return header_of(self.data)
+
     def read(self) -> np.ndarray:
         """Return its bytes, also those in a file."""
-        return self.data if self.file is None else copy_block(self.data)
+        return self.data if self.file is None else self.file.view(self.section)
 
 
 class View(NamedTuple):
@@ -98,7 +102,6 @@ class BlockColumn:
         self._pending: deque[int] = deque()  # full blocks that wait to be sealed
         self._sealing = 0  # blocks that are being sealed
         self._memory = self._coded_bytes = self._coded_rows = self._raw_blocks = 0
-        self._sealed_bytes, self._sealing_s = 0, 0.0
         self._error: BaseException | None = None
         self._closed = False
 
@@ -201,19 +204,11 @@ class BlockColumn:
 
     # --- blocks as bytes
 
-    def blocks(self, first_row: int = 0) -> Iterator[tuple[BlockHeader, np.ndarray]]:
-        """(header, bytes) of every coded block with rows from `first_row` on. Call `flush()` before, to have all
-        rows."""
-        return ((header, read()) for header, read in self.block_readers(first_row))
-
-    def block_readers(self, first_row: int = 0) -> Iterator[tuple[BlockHeader, Callable[[], np.ndarray]]]:
-        """(header, a function that returns the bytes, which may be in a file) of the same blocks."""
+    def blocks(self, first_row: int = 0) -> list[Block]:
+        """Every coded block with rows from `first_row` on. Call `flush()` before, to have all rows."""
         view = self.view()
         start = max(first_row, view.low) // self.block_rows - view.first
-        for block in view.blocks[start:]:
-            if not block.nbytes:
-                return
-            yield header_of(block.data), block.read
+        return [block for block in view.blocks[start:] if block.nbytes]
 
     def add_block(self, block: np.ndarray | bytes) -> BlockHeader:
         """Append a block's bytes as they are. An empty column takes over its row numbers; otherwise it must follow the
@@ -237,9 +232,13 @@ class BlockColumn:
 
     def relocate(self, first_row: int, file: TensorFile, section: int) -> None:
         """From now on read the block of `first_row` from a section of a file, which has the same bytes."""
-        data = block_in_file(*file.place(section))
-        header = header_of(data)
+        if not hasattr(os, "pread"):  # the kernels cannot read files: it stays in memory
+            return
+        fd, offset, nbytes = file.place(section)
+        start = file.view(section, HEADER_BYTES + 8 * -(-self.block_rows // self.group))
+        header = read_header(start, nbytes)
         self.coder.check(header)
+        data = block_in_file(start, fd, offset)
         number = first_row // self.block_rows
         with self._write, self._lock:
             inside = 0 <= number - self._view.first < len(self._view.blocks)
@@ -247,7 +246,7 @@ class BlockColumn:
                 raise ValueError(f"no block begins at row {header.first_row}")
             if self._block(number).nbytes != header.nbytes:
                 raise ValueError(f"block {number} is not coded as given: flush first, and give the bytes of blocks()")
-            self._put(number, Block(data, header.nbytes, header.sealed, file))
+            self._put(number, Block(data, header.nbytes, header.sealed, file, section))
 
     # --- what it holds
 
@@ -271,7 +270,7 @@ class BlockColumn:
         with self._lock:
             view, frame_bytes = self._view, self.coder.frame_bytes
             coded_bytes = self._coded_rows * frame_bytes
-            sealed = [header_of(block.data).rows for block in view.blocks if block.sealed]
+            sealed = sum(block.header.rows for block in view.blocks if block.sealed)
             return {
                 "codec": self._choice.name,
                 "rows": view.high - view.low,
@@ -280,11 +279,10 @@ class BlockColumn:
                 "nbytes": self.nbytes,
                 "ratio": self._coded_bytes / coded_bytes if coded_bytes else 1.0,
                 "blocks": len(view.blocks),
-                "sealed_rows": sum(sealed),
-                "quick_rows": self._coded_rows - sum(sealed),
+                "sealed_rows": sealed,
+                "quick_rows": self._coded_rows - sealed,
                 "open_rows": view.high - view.first * self.block_rows - self._coded_rows,
                 "backlog_bytes": (len(self._pending) + self._sealing) * self.block_rows * frame_bytes,
-                "sealed_bytes_per_s": self._sealed_bytes / self._sealing_s if self._sealing_s else 0.0,
                 "relocated_bytes": sum(block.nbytes for block in view.blocks if block.file is not None),
             }
 
@@ -318,7 +316,7 @@ class BlockColumn:
         self._memory += times * block.memory
         if block.nbytes:
             self._coded_bytes += times * block.nbytes
-            self._coded_rows += times * header_of(block.data).rows
+            self._coded_rows += times * block.header.rows
         else:
             self._raw_blocks += times
 
@@ -371,10 +369,7 @@ class BlockColumn:
             self._sealing += 1
         try:
             frames = self._decoded(view, number, self.block_rows) if block.nbytes else self._frames(block)
-            begin = time.perf_counter()
             self._code(number, frames, slow=True)
-            self._sealing_s += time.perf_counter() - begin
-            self._sealed_bytes += frames.nbytes
         except BaseException as error:
             self._error = error
         finally:

@@ -480,7 +480,7 @@ def block_seeds(folder: Path) -> list[bytes]:
                 column = BlockColumn((40,), np.dtype(dtype), codec_name(codec), group, block_rows=32)
                 column.append(frames.astype(dtype))
                 column.flush()
-                made += [data.tobytes() for _, data in column.blocks()][:1]
+                made += [block.read().tobytes() for block in column.blocks()][:1]
                 column.close()
     return made
 

@@ -3,17 +3,18 @@
 import lz4.block
 import numpy as np
 
-from slipstream.storage.codec.registry import (
-    DELTA,
-    HEADER_BYTES,
-    LZ4,
-    MASK,
-    PALETTE,
-    RAW_GROUP,
-    SHUFFLE,
-    checksum,
-    read_header,
-)
+from slipstream.storage.codec.registry import DELTA, HEADER_BYTES, LZ4, MASK, PALETTE, RAW_GROUP, read_header
+
+
+def checksum(data: np.ndarray) -> int:
+    """Return 32 bits of a multilinear sum over the 8-byte words of `data`, uint8 [n]."""
+    words = np.zeros(-(-data.size // 8), "<u8")
+    words.view(np.uint8)[: data.size] = data
+    weights = np.arange(words.size, dtype=np.uint64) * np.uint64(0x3C6EF372FE94F82A) + np.uint64(0x1E3779B97F4A7C15)
+    total = (int((words * weights).sum(dtype=np.uint64)) + data.size * 0x2545F4914F6CDD1D) & (2**64 - 1)
+    total ^= total >> 32
+    total = (total * 0x5851F42D4C957F2D) & (2**64 - 1)
+    return (total ^ (total >> 29)) & 0xFFFFFFFF
 
 
 def decode_block(block: np.ndarray) -> np.ndarray:
@@ -52,8 +53,6 @@ def _decode_group(data: np.ndarray, header, frames: int) -> np.ndarray:
         current = current.view(np.uint8)
     else:
         current = data[: frames * size].reshape(frames, size)
-        if codec & SHUFFLE:
-            current = current.reshape(frames, word, words).transpose(0, 2, 1).reshape(frames, size)
     if codec & DELTA:
         current = np.bitwise_xor.accumulate(current, axis=0)
     if codec & PALETTE:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from slipstream.storage.codec import registry
-from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, RAW, SHUFFLE, BlockHeader, CodecError
+from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, RAW, BlockHeader, CodecError
 
 QUICK = -1  # level: LZ4's fast compressor
 _LEAST_SHARED = 1 << 20  # bytes: a smaller batch is decoded before a second thread could help
@@ -40,10 +39,8 @@ class BlockCoder:
         """Return the block of `frames`, uint8 [n, frame_bytes], as uint8 [nbytes]: memory of this thread, valid until
         its next call."""
         rows, groups = len(frames), -(-len(frames) // self.group)
-        block, scratch = (
-            _buffer("block", registry.block_nbytes(groups, frames.size) + 64),
-            _buffer("scratch", self._scratch),
-        )
+        block = _buffer("block", registry.block_nbytes(groups, frames.size) + 64)
+        scratch = _buffer("scratch", self._scratch)
         coded = self._kernels.encode_block(
             frames.ctypes.data, rows, self.group, self.frame_bytes, self.width, codec, level, _hc_state(),
             block.ctypes.data, scratch.ctypes.data,
@@ -120,11 +117,9 @@ def _hc_state() -> int:
 
 # --- the choice of a codec
 
-CANDIDATES = (
-    *(PALETTE, MASK, LZ4, PALETTE | LZ4, MASK | LZ4, SHUFFLE | LZ4),
-    *(PALETTE | DELTA | MASK | LZ4, DELTA | MASK | LZ4, DELTA | SHUFFLE | LZ4),
-)
-CHOOSE_AFTER = (4, 32, 256)  # blocks after which the codec is chosen again; the last one repeats
+CANDIDATES = (*(PALETTE, MASK, LZ4, PALETTE | LZ4, MASK | LZ4), *(PALETTE | DELTA | MASK | LZ4, DELTA | MASK | LZ4))
+CHOOSE_EVERY = 64  # blocks; trying all codecs on a sample takes as long as sealing three blocks
+_DRIFT_AFTER = 4  # blocks after one that came out clearly larger than the sample
 _SAMPLE_BYTES = 1 << 19
 _SAMPLE_GROUPS = 6
 _SAMPLE_FRAMES = 16  # of a group, unless they are small
@@ -134,49 +129,29 @@ _LEAST_GAIN = 0.95  # a codec that saves less than a twentieth is not worth its 
 class CodecChoice:
     """Encodes the blocks of a column with the codec that the user named, or that suits the data best ("auto").
 
-    Codecs are tried on a sample of a block, after 4, 32 and then every 256 blocks, and when blocks come out clearly
-    larger than the sample did. Size is weighed against the time to decode and to encode a frame.
+    Codecs are tried on a sample of a block, every 64 blocks, and soon after a block came out clearly larger than the
+    sample did. Size is weighed against the time to decode and to encode a frame; time counts less in larger groups,
+    whose user wants them small.
 
     Args:
         codec: a name, or "auto".
         coder: the coder of the column.
         level: of LZ4-HC, for the slow setting.
         seals: blocks are encoded again in the background with the slow setting; only then codecs are tried.
-        weight: how much time counts against size, as an exponent; by default less for larger groups, whose user wants
-            them small.
-        patience: blocks after which one that came out clearly larger than the sample lets it choose again.
-        candidates: the codecs to try.
     """
 
-    def __init__(
-        self,
-        codec: str,
-        coder: BlockCoder,
-        level: int,
-        seals: bool,
-        weight: float | None = None,
-        patience: int = CHOOSE_AFTER[0],
-        candidates: Sequence[int] = CANDIDATES,
-    ) -> None:
-        self._coder, self._level, self._seals, self._patience = coder, level, seals, patience
-        self._weight = max(0.1, 1 / coder.group**0.8) if weight is None else weight
-        self._candidates = candidates
+    def __init__(self, codec: str, coder: BlockCoder, level: int, seals: bool) -> None:
+        self._coder, self._level, self._seals = coder, level, seals
         self._auto = codec == "auto"
         self._codec: int | None = None if self._auto else registry.parse_codec(codec)
         self._ratio = 1.0  # of the sample, when it was chosen
-        self._choices, self._until, self._since = 0, 0, 0
-        self._drifted = False  # blocks take clearly more than that
+        self._left = 0  # blocks until the next choice
         self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
         """The name of the codec; `auto` before the first block."""
         return "auto" if self._codec is None else registry.codec_name(self._codec)
-
-    @property
-    def drifted(self) -> bool:
-        """Whether a block has come out clearly larger than the sample since the codec was chosen."""
-        return self._auto and self._drifted
 
     def encode(self, frames: np.ndarray, first_row: int, slow: bool) -> tuple[np.ndarray, bool]:
         """Return (the block of `frames`, uint8 [n, frame_bytes]; whether this is its final form).
@@ -186,50 +161,41 @@ class CodecChoice:
         codec = self._pick(frames, slow)
         final = slow or not codec & LZ4
         block = self._coder.encode(frames, first_row, codec, self._level if slow else QUICK, final)
-        self._drifted |= slow == self._seals and _coded(block) / frames.nbytes > 1.3 * self._ratio + 0.02
+        if slow == self._seals and _coded(block) / frames.nbytes > 1.3 * self._ratio + 0.02:
+            self._left = min(self._left, _DRIFT_AFTER)
         return block, final
 
     def _pick(self, frames: np.ndarray, slow: bool) -> int:
         if not self._auto or (self._seals and not slow):  # LZ4 until the background has chosen
             return LZ4 if self._codec is None else self._codec
         with self._lock:
-            if self._until <= 0 or (self._drifted and self._since >= self._patience):
+            if self._codec is None or self._left <= 0:
                 self._codec, self._ratio = self._choose(frames, self._level if slow else QUICK)
-                self._until = CHOOSE_AFTER[min(self._choices, len(CHOOSE_AFTER) - 1)]
-                self._choices += 1
-                self._since, self._drifted = 0, False
-            self._until -= 1
-            self._since += 1
-            assert self._codec is not None
+                self._left = CHOOSE_EVERY
+            self._left -= 1
             return self._codec
 
     def _choose(self, frames: np.ndarray, level: int) -> tuple[int, float]:
         """Try the candidates on a sample; return (the best codec, its size per raw byte)."""
         group, width = self._coder.group, self._coder.width
-        sample = _sample(frames, group)
+        sample, weight = _sample(frames, group), max(0.1, 1 / group**0.8)
         raw = sum(part.size for part in sample)
-        few_values = width == 1 or np.unique(sample[0].reshape(-1).view(f"<u{width}")[:4096]).size <= 256
-        best, best_score, best_ratio = RAW, _decode_time(RAW, 1.0, width) ** self._weight, 1.0
-        for codec in self._candidates:
-            useless = codec & DELTA and group == 1 or codec & SHUFFLE and width == 1
-            if useless or (codec & PALETTE and not few_values):
+        best, best_score, best_ratio = RAW, _decode_time(RAW, 1.0, width) ** weight, 1.0
+        for codec in CANDIDATES:
+            if codec & DELTA and group == 1:
                 continue
             ratio = sum(self._coded_bytes(part, codec, level) for part in sample) / raw
             if ratio > _LEAST_GAIN:
                 continue
             # LZ4-HC looks at every byte it is given: packed numbers are encoded several times faster
             encode = (0.1 / (2 * width) if codec & PALETTE else 0.1) if codec & LZ4 else 0.0
-            score = ratio * _decode_time(codec, ratio, width) ** self._weight * (1 + encode)
+            score = ratio * _decode_time(codec, ratio, width) ** weight * (1 + encode)
             if score < best_score:
                 best, best_score, best_ratio = codec, score, ratio
         return best, best_ratio
 
     def _coded_bytes(self, frames: np.ndarray, codec: int, level: int) -> int:
         return min(frames.size, _coded(self._coder.encode(frames, 0, codec, level, False)))
-
-    def after_fork(self) -> None:
-        """In a child: the thread that was choosing is not there."""
-        self._lock = threading.Lock()
 
 
 def _coded(block: np.ndarray) -> int:
@@ -243,7 +209,7 @@ def _decode_time(codec: int, ratio: float, width: int) -> float:
     if codec == RAW:
         return 1.5
     palette = 0.4 if width >= 4 else 1.6
-    times = {LZ4: 8 * ratio, PALETTE: palette, MASK: 0.5, SHUFFLE: 2.5, DELTA: 1.0}
+    times = {LZ4: 8 * ratio, PALETTE: palette, MASK: 0.5, DELTA: 1.0}
     return 0.5 + sum(time for steps, time in times.items() if codec & steps)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from slipstream.storage.codec import kernels, registry
-from slipstream.storage.codec.kernels import inner, load8, load32, load64, memcpy, store8, store32, store64
-from slipstream.storage.codec.registry import DELTA, HEADER_BYTES, IN_FILE, LZ4, MASK, PALETTE, RAW_GROUP, SHUFFLE
+from slipstream.storage.codec.kernels import inner, load8, load32, load64, memcpy, memset, store8, store32, store64
+from slipstream.storage.codec.registry import DELTA, HEADER_BYTES, IN_FILE, LZ4, MASK, PALETTE, RAW_GROUP
 
 OK, OUTSIDE, DAMAGED, UNREADABLE = range(4)  # status of a kernel
 
@@ -34,7 +34,7 @@ def plain_bytes(frames, frame_bytes, width):
 @inner
 def steps_bytes(frames, frame_bytes, width):
     """Return the scratch memory for the steps of encoding or decoding one group."""
-    return _PALETTE_SCRATCH + 2 * plain_bytes(frames, frame_bytes, width) + 2 * (frame_bytes + 64)
+    return _PALETTE_SCRATCH + 2 * plain_bytes(frames, frame_bytes, width) + frame_bytes + 64
 
 
 def scratch_bytes(frames: int, frame_bytes: int, width: int) -> int:
@@ -74,10 +74,6 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
     if codec & MASK:
         for j in range(frames):
             length += kernels.mask_encode(plain + length, current + j * size, size // word, word)
-    elif codec & SHUFFLE:
-        for j in range(frames):
-            kernels.shuffle(plain + length, current + j * size, size // word, word)
-            length += size
     elif current == source:
         plain, length = source, raw
     else:
@@ -94,17 +90,6 @@ def encode_group(source, frames, frame_bytes, width, codec, level, state, target
         return -1
     memcpy(target, plain, length)
     return length
-
-
-@inner
-def unpack(target, source, codec, words, word):
-    """Write the frame at `source` without its mask, or with its bytes in their order again."""
-    if codec & MASK:
-        kernels.mask_decode(target, source, words, word)
-    elif codec & SHUFFLE:
-        kernels.unshuffle(target, source, words, word)
-    else:
-        memcpy(target, source, words * word)
 
 
 @inner
@@ -135,7 +120,6 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
             return DAMAGED
     size, word, head, bits, values = frame_bytes, width, 0, 8, 0
     current = scratch + _PALETTE_SCRATCH + 2 * room
-    spare = current + frame_bytes + 64
     has_table = False
     if codec & PALETTE:
         if available < 1:
@@ -167,17 +151,14 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
         if codec & DELTA:
             packed = current
             if j == 0:
-                unpack(current, at, codec, words, word)
-            elif codec & MASK:
+                memset(current, 0, size)
+            if codec & MASK:
                 kernels.mask_apply(current, at, words, word)
-            elif codec & SHUFFLE:
-                kernels.unshuffle(spare, at, words, word)
-                kernels.xor(current, spare, size)
             else:
                 kernels.xor(current, at, size)
-        elif is_wanted and codec & (MASK | SHUFFLE):
+        elif is_wanted and codec & MASK:
             packed = current if codec & PALETTE else target
-            unpack(packed, at, codec, words, word)
+            kernels.mask_decode(packed, at, words, word)
         at = following
         if not is_wanted:
             continue

