@@ -35,7 +35,7 @@ _STATE_BYTES = (16, 5056)  # of torch's generators on CUDA and on a CPU
 
 
 class FrameRing:
-    """The tensors. Calls must not overlap: see `StreamLock`."""
+    """The tensors. Calls must not overlap: see `DeviceStorage._turn`."""
 
     def __init__(
         self, kept: Mapping[Key, Tensor], number: int, slots: int, device: torch.device, prioritized: bool
@@ -56,7 +56,7 @@ class FrameRing:
         self.head, self.tail = (torch.zeros((), dtype=torch.int64, device=device) for _ in range(2))
         self._largest = torch.ones((), dtype=torch.float64, device=device)  # priority, not yet to the power of alpha
         self._priority = torch.zeros(self._places + 1, dtype=torch.float64, device=device) if prioritized else None
-        self._count = StepCount(device)
+        self._least = 0  # steps that are listed at least, as far as the host knows
 
     @staticmethod
     def slots_for(
@@ -99,7 +99,7 @@ class FrameRing:
             if not bool(((values >= 0) & (values < torch.inf)).all()):  # NaN too: a draw by it would end a CUDA process
                 raise ValueError("the saved ring has a priority that is negative, NaN or infinite: it is damaged")
         self.time = time
-        self._count.request(self.tail - self.head)
+        self._least = 0
 
     # writing
 
@@ -128,7 +128,6 @@ class FrameRing:
             self.columns[key][(self.time + length) % self.slots].copy_(value)
         self._list(length, continued, alpha)
         self.time += length
-        self._count.request(self.tail - self.head)
 
     def _copy(self, column: Tensor, rows: Tensor) -> None:
         """Write rows [N, T, ...] from the present slot on."""
@@ -156,7 +155,7 @@ class FrameRing:
     def _evict(self, length: int) -> None:
         """Remove the frames whose slots are needed from the list."""
         start, stop = self._oldest(self.time), self._oldest(self.time + length)
-        self._count.evicted((stop - start) * self.number)
+        self._least -= (stop - start) * self.number
         while start < stop:
             at = start % self.slots
             run = slice(at, min(at + stop - start, self.slots))
@@ -189,8 +188,14 @@ class FrameRing:
     # drawing
 
     def has_steps(self) -> bool:
-        """Return whether any step is listed. Waits for the device only if none is known yet, as at the first draw."""
-        return self._count.is_positive(self.tail - self.head)
+        """Return whether any step is listed.
+
+        Waits for the device where all steps that the host knows of may have left: at the first draw, and once for as
+        many frames as the ring holds.
+        """
+        if self._least <= 0:
+            self._least = int(self.tail - self.head)
+        return self._least > 0
 
     def draw(self, number: int, rng: torch.Generator, beta: float) -> tuple[Tensor, Tensor | None]:
         """Return (steps int64 [number], weights float32 [number] or None); some must be listed."""
@@ -237,111 +242,12 @@ class FrameRing:
         return ~self.done[time % self.slots, env] & (self.number_at(time + 1, env) >= 0)
 
 
-class StepCount:
-    """A lower bound of the number of steps that the host knows.
-
-    On a GPU the count is sent after a write; until it arrives, all steps that may have been evicted are subtracted from
-    the last one.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._least = 0
-        self._lost = 0  # at most, since the count under way was sent
-        self._under_way = False
-        self._on_gpu = device.type == "cuda"
-        self._count = torch.zeros((), dtype=torch.int64, pin_memory=self._on_gpu)
-        self._sent = torch.cuda.Event() if self._on_gpu else None
-
-    def evicted(self, most: int) -> None:
-        """Note that at most so many steps left."""
-        self._least = max(0, self._least - most)
-        self._lost += most
-
-    def request(self, count: Tensor) -> None:
-        """Ask the device for the count as it is now."""
-        if self._sent is None:
-            self._least = int(count)
-            return
-        self._receive(wait=False)
-        if not self._under_way:
-            self._count.copy_(count, non_blocking=True)
-            self._sent.record(torch.cuda.current_stream(count.device))
-            self._under_way, self._lost = True, 0
-
-    def is_positive(self, count: Tensor) -> bool:
-        """Return whether the count is above 0; waits if that is not known."""
-        for wait in (False, True):
-            if not self._least:
-                self._receive(wait)
-        if not self._least:
-            self._least = int(count)
-        return self._least > 0
-
-    def _receive(self, wait: bool) -> None:
-        if self._sent is None or not self._under_way:
-            return
-        if wait:
-            self._sent.synchronize()
-        if wait or self._sent.query():
-            self._least = max(self._least, int(self._count) - self._lost)
-            self._under_way = False
-
-
-class StreamLock:
-    """One call at a time, of threads and of CUDA streams: a draw sees complete writes. Streams wait for each other, the
-    host does not."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._lock = threading.Lock()
-        self._device = device
-        self._written: dict[int, torch.cuda.Event] = {}  # by stream; the last write's only
-        self._drawn: dict[int, torch.cuda.Event] = {}  # by stream; draws since that write
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Run after the last write and the draws since."""
-        with self._lock:
-            self._wait(self._written, self._drawn)
-            try:
-                yield
-            finally:  # also after an error: some of it may have been enqueued
-                self._written.clear()
-                self._drawn.clear()
-                self._record(self._written)
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Run after the last write."""
-        with self._lock:
-            self._wait(self._written)
-            try:
-                yield
-            finally:
-                self._record(self._drawn)
-
-    def _wait(self, *events: dict[int, torch.cuda.Event]) -> None:
-        if self._device.type != "cuda":
-            return
-        stream = torch.cuda.current_stream(self._device)
-        for of_streams in events:
-            for other, event in of_streams.items():
-                if other != stream.cuda_stream:
-                    stream.wait_event(event)
-
-    def _record(self, events: dict[int, torch.cuda.Event]) -> None:
-        if self._device.type != "cuda":
-            return
-        stream = torch.cuda.current_stream(self._device)
-        event = events.setdefault(stream.cuda_stream, torch.cuda.Event())
-        event.record(stream)
-
-
 class DeviceStorage:
     """A ring of frames on `device`, for uniform and prioritised sampling; episodes cannot be sampled complete.
 
     It takes the batches of one collector (N fixed), whose `next` is a view one step later. `len()` and `stats()` wait
-    for the device. A draw waits only if no step is known to be there: at the first one, and if the device is most of a
-    ring behind the host. Threads may add and sample at once, each on its stream.
+    for the device; so does the first draw, and one per turn of the ring. Threads may add and sample at once, each on
+    its stream.
     """
 
     def __init__(
@@ -363,7 +269,23 @@ class DeviceStorage:
         self._keys = keys
         self._rng = torch.Generator(device).manual_seed(seed)
         self._schema = Schema()
-        self._lock = StreamLock(device)
+        self._lock = threading.Lock()
+        self._last_call = torch.cuda.Event() if device.type == "cuda" else None
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One call at a time, of threads and of CUDA streams: a draw sees complete writes, a write waits for draws.
+
+        A stream waits for the call before, whichever stream that was on; the host does not.
+        """
+        with self._lock:
+            if self._last_call is not None:
+                torch.cuda.current_stream(self.device).wait_event(self._last_call)
+            try:
+                yield
+            finally:  # also after an error: some of it may have been enqueued
+                if self._last_call is not None:
+                    self._last_call.record(torch.cuda.current_stream(self.device))
 
     # adding
 
@@ -372,7 +294,7 @@ class DeviceStorage:
         is unknown."""
         if stream != 0:
             raise ValueError("storage on a device has one writer: use storage='cpu' for several streams")
-        with self._lock.writing():
+        with self._turn():
             schema = self._schema if self.ring is not None else Schema()
             flat, kept, nexts = split_batch(batch, schema, self._keys)
             shape = next(iter(kept.values())).shape[:2]
@@ -423,14 +345,14 @@ class DeviceStorage:
 
     def sample(self, number: int, n_step: int, gamma: float) -> TensorDict:
         """See `ReplayBuffer.sample`."""
-        with self._lock.reading():
+        with self._turn():
             ring, steps, weight = self._draw(number)
             tensors = self._transitions(ring, steps, n_step, gamma)
         return self._make_batch(tensors, steps.shape, weight)
 
     def get(self, index: Tensor | np.ndarray, n_step: int, gamma: float) -> TensorDict:
         """See `ReplayBuffer.get`; numbers that have left are not noticed."""
-        with self._lock.reading():
+        with self._turn():
             steps = torch.as_tensor(index).to(self.device)
             tensors = self._transitions(self._filled(), steps, n_step, gamma)
         return self._make_batch(tensors, steps.shape, None)
@@ -452,7 +374,7 @@ class DeviceStorage:
 
     def sample_slices(self, number: int, length: int, burn_in: int) -> TensorDict:
         """See `ReplayBuffer.sample_slices`."""
-        with self._lock.reading():
+        with self._turn():
             ring, steps, weight = self._draw(number)
             time, env = ring.locate(steps)
             times = time.unsqueeze(1) + torch.arange(-burn_in, length, device=self.device)
@@ -483,7 +405,7 @@ class DeviceStorage:
         """See `ReplayBuffer.update_priority`; priorities that are not finite are ignored."""
         if not isinstance(self.sampler, PrioritizedSampler):
             raise TypeError("this buffer has no priorities: build it with sampler='prioritized'")
-        with self._lock.writing():
+        with self._turn():
             steps, values = (torch.as_tensor(x).detach().to(self.device).flatten() for x in (index, priority))
             if steps.shape != values.shape:
                 raise ValueError(f"{list(steps.shape)} steps and {list(values.shape)} priorities: give one for each")
@@ -522,7 +444,7 @@ class DeviceStorage:
 
     def stats(self) -> dict[str, Any]:
         """See `ReplayBuffer.stats`: steps, frames and bytes."""
-        with self._lock.reading():
+        with self._turn():
             ring, head, tail, rows = self.ring, 0, 0, 0
             if ring is not None:
                 head, tail, rows = int(ring.head), int(ring.tail), min(ring.time, ring.slots - 1) * ring.number
@@ -532,7 +454,7 @@ class DeviceStorage:
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything, as copies of the tensors."""
-        with self._lock.reading():
+        with self._turn():
             ring = self.ring
             state: dict[str, Any] = {} if ring is None else {name: x.clone() for name, x in ring.tensors().items()}
             state |= {"time": 0 if ring is None else ring.time, "schema": self._schema.describe()}
@@ -554,7 +476,7 @@ class DeviceStorage:
                 reader.fail(f"the state of the sampler has {shorten(list(saved.values()))}, which are not numbers")
         if kind_saved != kind or not saved.keys() <= {"alpha", "beta", "eps"}:
             raise ValueError(f"the state is of a {kind_saved}, this buffer has a {kind}: build it with that sampler")
-        with self._lock.writing():
+        with self._turn():
             if time:
                 if not isinstance(step, Tensor) or step.ndim != 2:
                     reader.fail("the ring has no frames")
@@ -596,7 +518,7 @@ class DeviceStorage:
 
     def close(self) -> None:
         """Free the memory."""
-        with self._lock.writing():
+        with self._turn():
             self._free()
 
     def _free(self) -> None:

@@ -11,7 +11,7 @@ from device_rings import bits, counting, filled, ring, torn
 from replay_worlds import Worlds
 
 from slipstream.replay import HindsightSampler, PrioritizedSampler, ReplayBuffer
-from slipstream.replay.device_storage import DeviceStorage, FrameRing, StepCount, StreamLock
+from slipstream.replay.device_storage import DeviceStorage, FrameRing
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -175,68 +175,45 @@ def test_a_write_waits_until_a_draw_has_read_its_rows(monkeypatch):
     assert drawn[0]["reward"].remainder(1e6).max() < 16
 
 
-class FakeStream:
-    """Of CUDA, what it is told to wait for."""
-
-    def __init__(self, name):
-        self.cuda_stream, self.waits = name, []
-
-    def wait_event(self, event):
-        self.waits.append(event.recorded_on)
-
-
 class FakeEvent:
-    """Of CUDA, on which stream it was recorded, and whether it has come."""
+    """Of CUDA: the stream on which it was recorded last."""
 
-    recorded_on, come = None, False
+    def __init__(self):
+        self.stream = None
 
     def record(self, stream):
-        self.recorded_on, self.come = stream.cuda_stream, False
-
-    def query(self):
-        return self.come
-
-    def synchronize(self):
-        self.come = True
+        self.stream = stream
 
 
-def test_streams_wait_for_writes_and_writes_for_draws(monkeypatch):
-    streams = {name: FakeStream(name) for name in (1, 2, 3)}
-    turns = StreamLock(torch.device("cuda"))
-    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+class FakeStream:
+    """Of CUDA: for which streams it waited."""
 
-    def on(name, turn):
-        streams[name].waits = []
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: streams[name])
-        with turn():
-            return sorted(streams[name].waits)
+    def __init__(self, name):
+        self.name, self.waits = name, []
 
-    assert on(1, turns.writing) == []
-    assert on(2, turns.reading) == [1] == on(3, turns.reading)
-    assert on(1, turns.reading) == []
-    assert on(1, turns.writing) == [2, 3]
-    assert on(1, turns.writing) == []  # in the order of its own stream
-    assert on(2, turns.writing) == [1]
-    assert on(3, turns.reading) == [2]
+    def wait_event(self, event):
+        self.waits.append(event.stream and event.stream.name)
 
 
-def test_what_is_known_without_waiting_is_a_lower_bound(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: FakeStream(1))
-    census = StepCount(torch.device("cpu"))
-    census._sent = sent = FakeEvent()
-    nothing = torch.tensor(0)
-    census.request(torch.tensor(10))
-    census.evicted(4)
-    assert census._least == 0 and not sent.come
-    assert census.is_positive(nothing) and sent.come and census._least == 6  # nothing was known: it waited
-    census.request(torch.tensor(20))
-    census.evicted(5)
-    assert census.is_positive(nothing) and not sent.come and census._least == 1  # one is known: it did not
-    census.evicted(5)
-    sent.come = True
-    assert census.is_positive(nothing) and census._least == 10
-    census.evicted(10)
-    assert not census.is_positive(nothing)
+def test_each_call_waits_for_the_call_before_on_its_stream(monkeypatch):
+    buffer, streams = ring(100), {name: FakeStream(name) for name in "abc"}
+    buffer._storage._last_call = FakeEvent()
+    for name in "abbca":
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device, name=name: streams[name])
+        buffer.stats()
+    assert {name: stream.waits for name, stream in streams.items()} == {"a": [None, "c"], "b": ["a", "b"], "c": ["b"]}
+
+
+def test_the_host_counts_steps_again_only_when_all_may_have_left():
+    buffer = ring(2 * 10)
+    counted = []
+    for k in range(40):
+        buffer.extend(counting(k, 2, 1))
+        before = buffer._storage.ring._least
+        if k:
+            buffer.sample(3)
+            counted.append(before <= 0)
+    assert counted[0] and 3 <= sum(counted) <= 6
 
 
 def test_a_truncation_is_no_termination_whatever_keys_are_kept():

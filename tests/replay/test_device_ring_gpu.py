@@ -1,4 +1,4 @@
-"""The raw ring on a GPU, which must never be waited for."""
+"""The raw ring on a GPU, which is waited for once per turn of the ring."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def test_on_a_gpu_nothing_waits_and_the_batches_are_right(sampler):
         moved["observation"] = {"x": rows[:-1].transpose(0, 1)}
         moved["next"] = {"observation": {"x": rows[1:].transpose(0, 1)}}
         batches.append(moved)
-    buffer = ReplayBuffer(200, storage="cuda", device="cuda", sampler=sampler)
+    buffer = ReplayBuffer(
+        400, storage="cuda", device="cuda", sampler=sampler
+    )  # no turn of the ring: a draw would wait once
     buffer.extend(batches[0])
     buffer.sample(64, n_step=3)
     torch.cuda.synchronize()
