@@ -97,10 +97,12 @@ def run_jobs(jobs: Sequence[Job], parallel: int, start: Callable[[Job], subproce
     """
     from slipstream.config.compose import load_train
     from slipstream.training.resume import refuse_changes, saved_config
+    from slipstream.training.run_folder import check_name
 
     if parallel < 1:
         raise ConfigError(f"--jobs must be at least 1, not {parallel}")
     group = jobs[0].folder.parent
+    check_name(group.name)
     group.mkdir(parents=True, exist_ok=True)
     with WriterLock(group, "wait until it ends or stop it, or give another name="):
         for job in jobs:

@@ -28,7 +28,7 @@ from slipstream.distributed.multirun import STOP_CODES, Job, LocalStart, make_jo
 from slipstream.storage.files import WriterLock, make_folder, write_file
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.resume import RESUME_OVERRIDABLE
-from slipstream.training.run_folder import config_yaml
+from slipstream.training.run_folder import check_name, config_yaml
 from slipstream.ui.tables import TextTable, format_number, format_time
 
 STEPS = 20  # a trial reports its evaluations at this many points of its time, so that trials can be compared there
@@ -146,6 +146,7 @@ class Sweep:
         for found in self.ranges:  # an error in the words is reported before anything starts
             for value in found.examples():
                 load_train([*self.common, f"{found.key}={value}"])
+        check_name(self.folder.name)
         self.given = load_train(self.common)
         if self.given.gpus is not None:
             from slipstream.distributed.launch import ranks_to_start

@@ -50,8 +50,19 @@ TICK, SILENT, GRACE = 1 / 16, 0.75, 0.15
 
 
 def started_by_torchrun() -> bool:
-    """Return whether this process is a rank of torchrun."""
-    return all(name in os.environ for name in TORCHRUN_VARIABLES)
+    """Return whether this process is a rank of torchrun.
+
+    Raises:
+        ConfigError: Some of torchrun's variables are set. Each process would train alone, and all the same.
+    """
+    given = [name for name in TORCHRUN_VARIABLES if name in os.environ]
+    missing = [name for name in TORCHRUN_VARIABLES if name not in given]
+    if missing and ("RANK" in given or "WORLD_SIZE" in given):
+        raise ConfigError(
+            f"{' and '.join(given)} in the environment mean several ranks, but {' and '.join(missing)} are not set: "
+            f"start the ranks with torchrun (docs/scale.md), or unset {' '.join(given)} to train in one process"
+        )
+    return not missing
 
 
 def is_root() -> bool:

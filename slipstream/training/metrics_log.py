@@ -34,6 +34,7 @@ MAX_LINE_BYTES = 16 << 20  # of a row
 _LINE_BYTES = 48  # memory of a line besides its bytes
 TENSORBOARD, WANDB = "TensorBoard", "W&B"
 _NUMBERS = frozenset((int, float, type(None)))
+_LARGEST = sys.float_info.max
 
 
 class RunLog:
@@ -201,8 +202,8 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
             raise DamagedFileError(f"{error}: only the last line of a log may be cut short") from error
         if not isinstance(row, dict):
             reader.fail(f"line {number} is not an object with the metrics of an iteration")
-        if not _NUMBERS.issuperset(map(type, row.values())):
-            reader.fail(f"line {number} has a metric that is not a number")
+        if not _NUMBERS.issuperset(map(type, row.values())) or any(abs(x or 0) > _LARGEST for x in row.values()):
+            reader.fail(f"line {number} has a metric that is not a finite number")
         rows.append(row)
     return rows
 

@@ -197,8 +197,8 @@ class RunFolder:
 
 def check_name(name: str) -> None:
     """Raise ConfigError if a run cannot have this name."""
-    if name in ("", ".", "..") or name != Path(name).name:
-        raise ConfigError(f"a run's name is one folder name, not {name!r}: give the folder around it as root")
+    if name in ("", ".", "..") or name != Path(name).name or name != printable(name, keep=""):
+        raise ConfigError(f"name={name!r} is not one folder name: give the folder around it as root")
 
 
 def free_name(root: str | PathLike[str], name: str) -> str:

@@ -194,7 +194,14 @@ def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd, monke
 
 
 @pytest.mark.parametrize(
-    "row", [b'{"eval/success": 1}', b'{"frames": 1, "eval/success": "x"}', b'{"frames": [1], "eval/success": {}}']
+    "row",
+    [
+        b'{"eval/success": 1}',
+        b'{"frames": 1, "eval/success": "x"}',
+        b'{"frames": [1], "eval/success": {}}',
+        b'{"frames": 1, "eval/success": 1' + b"0" * 400 + b"}",
+        b'{"frames": 1, "eval/success": 1e999}',
+    ],
 )
 def test_a_log_of_other_things_is_one_sentence(tmp_path, capsys, row):
     path = make_run(tmp_path, "a", 0, 0.1, [0.5])

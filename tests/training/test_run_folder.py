@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from slipstream.cli import main
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import atomic_file, write_file
 from slipstream.training.provenance import git_state
@@ -54,10 +55,20 @@ def test_the_default_name_ends_with_the_task(tmp_path):
     assert RunFolder.create(tmp_path, None, {}).path.name.endswith("_run")
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "..", "/abs"])
+@pytest.mark.parametrize("name", ["", "a/b", "..", "/abs", "a\nb", "a\x1b[31m"])
 def test_a_name_that_is_not_one_folder_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="one folder name"):
         RunFolder.create(tmp_path / "runs", name, {})
+
+
+@pytest.mark.parametrize(
+    "words", [["train"], ["train", "resume=auto"], ["train", "seed=0,1"], ["sweep", "algo.epochs=int(1,2)"]]
+)
+def test_a_line_break_in_a_name_is_one_sentence_and_no_folder(tmp_path, words, capsys):
+    assert main([*words, "task=gym", "env.id=CartPole-v1", "device=cpu", f"root={tmp_path}", "name=a\nb"]) == 2
+    error = capsys.readouterr().err
+    assert r"name='a\nb' is not one folder name" in error and error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_config_that_cannot_be_written_leaves_no_folder(tmp_path):

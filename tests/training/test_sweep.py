@@ -104,6 +104,19 @@ def test_another_search_in_the_same_folder_is_refused(tmp_path, fast):
         search()
 
 
+def test_workers_without_a_common_folder_keep_their_live_trials(tmp_path, fast):
+    storage = f"sqlite:///{tmp_path}/sweep.db"
+    mine, theirs = (make(tmp_path / machine / "s", 3, storage=storage) for machine in ("a", "b"))
+    study = mine._open_study()
+    live = study.ask()
+    study._storage.record_heartbeat(live._trial_id)
+    theirs.run()
+    (trial, *others) = theirs.study.trials
+    assert trial.state.name == "RUNNING" and len(others) >= 3
+    assert not (tmp_path / "b" / "s" / f"trial_{live.number:04d}").exists()
+    study.tell(live, 0.5)
+
+
 def test_an_objective_that_never_appears_is_named(tmp_path, fast):
     with pytest.raises(ConfigError, match=r"no 'eval/succes'.*did you mean 'eval/success'"):
         make(tmp_path / "s", 4, objective="eval/succes", parallel=2).run()

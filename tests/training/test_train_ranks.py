@@ -158,6 +158,15 @@ def test_more_than_no_gpu_is_refused_with_the_remedy(monkeypatch, capfd):
     assert "torch finds 0 GPUs" in refusal(capfd, "gpus=auto")
 
 
+@pytest.mark.parametrize("given", [{"RANK": "0"}, {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}])
+def test_a_part_of_torchruns_variables_is_refused(tmp_path, monkeypatch, capfd, given):
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    text = refusal(capfd, *TINY, "device=cpu", f"root={tmp_path}")
+    assert "MASTER_ADDR" in text and f"unset {' '.join(given)} to train in one process" in text
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_one_gpu_is_an_ordinary_training():
     assert launch.ranks_to_start(load_train(["gpus=1", "device=cpu"])) == 1
 

@@ -80,6 +80,17 @@ def test_a_stopped_run_saves_and_says_so(tmp_path, monkeypatch, auto, number, co
     assert state_of(RunFolder.open(tmp_path / "run"))["iteration"] == 2
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_during_the_first_compile_leaves_a_resumable_run(tmp_path, monkeypatch, auto, number):
+    capture = Trainer.capture
+    monkeypatch.setattr(Trainer, "capture", lambda *args: os.kill(os.getpid(), number) or capture(*args))
+    assert main(["train", *auto]) == 75
+    assert status_of(tmp_path / "run")["state"] == "interrupted"
+    monkeypatch.setattr(Trainer, "capture", capture)
+    assert main(["train", *auto]) == 0
+    assert status_of(tmp_path / "run")["frames"] == 256
+
+
 def test_the_status_says_running_and_then_finished(tmp_path, monkeypatch, auto):
     seen = []
     at_iteration(monkeypatch, 1, lambda: seen.append(RunFolder(tmp_path / "run").status()))
