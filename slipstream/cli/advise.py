@@ -1,10 +1,8 @@
-"""slipstream advise: profile your configuration, and measure changes that could make it faster.
+"""slipstream advise: measure changes that could make your configuration faster.
 
     slipstream advise [key=value ...]                any key of `slipstream train --help`, presets too
     slipstream advise preset=demo --apply FILE       write the advice; then: slipstream train preset=demo config=FILE
     slipstream advise seconds=180                    how long it may take (60); changes without time are listed
-    slipstream advise only=collect.pipeline,compile  only these keys, with more time for each
-    slipstream advise --json                         the last line is one JSON object
 
 Each change runs in ten alternating pairs with the present state. It is advised if it wins nine of them, and by 1.02 in
 the median; then it becomes the present state.
@@ -13,10 +11,8 @@ the median; then it becomes the present state.
 from __future__ import annotations
 
 import argparse
-import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +22,14 @@ from rich.table import Table
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys, value_of
-from slipstream.config.values import convert
 from slipstream.monitor import Advisor
 from slipstream.monitor.advisor import ADVISED, KEEP, NOT_TRIED, WITHDRAWN, Report
 from slipstream.sim.devices import resolve_device
 from slipstream.storage.files import check_writable, write_file
-from slipstream.training.tuning import TrainingProbe, choose_sizes, format_value, training_questions
+from slipstream.training.tuning import TrainingTrial, choose_sizes, format_value, load_trial, training_questions
 from slipstream.ui.tables import render
 
-OWN_KEYS = ("seconds", "only", "apply", "json")  # besides the keys of a training
+OWN_KEYS = ("seconds", "apply")  # besides the keys of a training
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,39 +37,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """`slipstream advise [key=value ...] [seconds=60] [only=KEY,KEY] [--apply FILE] [--json]`."""
+    """`slipstream advise [key=value ...] [seconds=60] [--apply FILE]`."""
     own, rest = split_keys(args.words, OWN_KEYS)
     words: list[str] = list(rest)
-    file, as_json = own.get("apply"), convert(own.get("json", False), bool)
-    seconds, questions = _seconds(own.get("seconds", 60)), training_questions()
-    keys = {question.key for question in questions}
-    only = {key.strip() for key in str(own["only"]).split(",")} if "only" in own else keys
-    if unknown := only - keys:
-        raise ConfigError(
-            f"only={own['only']}: nothing is asked about {min(unknown)!r}: use some of {', '.join(sorted(keys))}"
-        )
+    file, seconds = own.get("apply"), _seconds(own.get("seconds", 60))
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     if file:
         check_writable(Path(file))  # before minutes of measuring
-    log: Callable[[str], None] = (lambda text: None) if as_json else print
     config = load_train(words)
     if config.actors.count:
         raise ConfigError("advice is measured in one process: leave actors.count out")
     if config.auto:
-        chosen = choose_sizes(config, log)
+        chosen = choose_sizes(config)
         sizes = {"env.num_envs": chosen.env.num_envs, "algo.minibatches": getattr(chosen.algo, "minibatches", None)}
         words += [f"{key}={sizes[key]}" for key in config.auto]
-    probe = TrainingProbe(words, log)
-    try:
-        report = Advisor(probe, [question for question in questions if question.key in only], seconds, log=log).advise()
-    finally:
-        probe.close()
+
+    def open_trial(changes: Mapping[str, Any]) -> TrainingTrial:
+        return TrainingTrial(load_trial(words, changes), print)
+
+    report = Advisor(open_trial, training_questions(), seconds, log=print).advise()
     if file:
         write_file(Path(file), apply_text(report, words).encode())
-    if as_json:
-        print(json.dumps(asdict(report) | {"overrides": report.overrides}))
-        return 0
     print(f"\n{table(report, resolve_device(config.device))}\n\n{closing(report)}")
     if file:
         kept = [word for word in words if word.partition("=")[0] not in report.overrides]  # typed words would win
@@ -85,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 def table(report: Report, device: torch.device) -> str:
     """Return the answers as a table, advice first."""
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
-    title = f"{report.rate:,.0f} frames/s on {where}, {report.seconds:.0f} s; bottleneck: {report.bottleneck}"
+    title = f"{report.rate:,.0f} frames/s on {where}, {report.seconds:.0f} s"
     answers = Table(title=title, title_justify="left")
     for name in ("key", "now", "try", "measured", "verdict", "why"):
         answers.add_column(name, overflow="fold")
@@ -99,22 +83,17 @@ def table(report: Report, device: torch.device) -> str:
 
 
 def closing(report: Report) -> str:
-    """Return what to do, in a sentence or two."""
-    if report.overrides:
-        words = " ".join(f"{key}={format_value(value)}" for key, value in report.overrides.items())
-        together = f" (together {report.together:.2f} ×)" if report.together and len(report.overrides) > 1 else ""
-        learning = "; ".join(f"{f.key}: {f.learning}" for f in report.findings if f.verdict == ADVISED and f.learning)
-        return f"advice{together}: {words}" + (f"\nlearning changes: {learning}" if learning else "")
-    no_time = ", ".join(f.key for f in report.findings if f.verdict == NOT_TRIED)
-    tried = any(f.verdict == WITHDRAWN for f in report.findings)
-    more = f"; no time was left for {no_time}: give a larger seconds=" if no_time else ""
-    return f"{'no change made it faster' if tried else 'nothing was tried'}: keep it as it is{more}"
+    """Return what to do, in a sentence."""
+    if not report.overrides:
+        return "no advice: keep it as it is"
+    words = " ".join(f"{key}={format_value(value)}" for key, value in report.overrides.items())
+    return f"advice (together {report.together:.2f} ×): {words}"
 
 
 def apply_text(report: Report, words: list[str]) -> str:
     """Return a file for `slipstream train config=FILE`. Changes of the batches are comments: faster is not yet better
     learning."""
-    lines = [f"# slipstream advise {' '.join(words)}: {report.rate:,.0f} frames/s; bottleneck: {report.bottleneck}"]
+    lines = [f"# slipstream advise {' '.join(words)}: {report.rate:,.0f} frames/s"]
     for f in report.findings:
         if f.verdict == ADVISED:
             note = f"{f.gain:.2f} ×" + (f"; {f.learning}" if f.learning else "")

@@ -46,7 +46,7 @@ UNLIMITED = timedelta(hours=24)  # of torch's own time limits: an evaluation of 
 BUSY_STEPS = 4  # the first iterations compile and capture
 MAY_DIFFER = ("threads", "quiet")  # settings of a machine
 # Shares of `distributed.timeout_s`: a rank that is silent for so long is lost, and the others end in the rest.
-TICK, SILENT, GRACE = 1 / 16, 0.75, 0.15
+TICK, SILENT, GRACE = 1 / 16, 0.55, 0.15
 
 
 def started_by_torchrun() -> bool:
@@ -163,7 +163,7 @@ class Ranks(OneProcess):
         facts = {key: value for key, value in settings.items() if key not in MAY_DIFFER}
         facts = {"slipstream": code_version(), "torch": torch.__version__} | facts
         place = [_node(), self.local_rank, f"process {os.getpid()} on {socket.gethostname()}"]
-        mine = {"facts": facts, "place": place, "address": _own_address()}
+        mine = {"facts": facts, "place": place}
         store.set(f"rank/{self.rank}", json.dumps(mine, default=str))
         all_ranks = [read(rank, f"rank/{rank}") for rank in range(self.size)]
         for rank, other in enumerate(all_ranks):
@@ -176,12 +176,12 @@ class Ranks(OneProcess):
                     both = f"{key}={show(theirs.get(key))}, and rank 0 has {key}={show(first.get(key))}"
                     error = ConfigError(f"{name} has {both}: give all the same command and the same versions")
                     _end_once(store, error, self.timeout_s)
-        addresses = [other["address"] for other in all_ranks]
-        here = all(_is_loopback(address) for address in addresses) or len({r["place"][0] for r in all_ranks}) == 1
-        address = "127.0.0.1" if here else "" if _is_loopback(addresses[0]) else addresses[0]
-        port = 0 if self.is_root else read(0, "guard")
-        if not self.is_root and not address:  # the machine of rank 0 has the store, too
-            address = "127.0.0.1" if _is_loopback(addresses[self.rank]) else os.environ["MASTER_ADDR"]
+        master, nodes = os.environ["MASTER_ADDR"], [other["place"][0] for other in all_ranks]  # rank 0 runs at master
+        one_machine = len(set(nodes)) == 1 or master in ("127.0.0.1", "localhost", "::1")
+        address = [
+            "127.0.0.1" if one_machine else "" if self.is_root else master,
+            0 if self.is_root else read(0, "guard"),
+        ]
         tick_s = min(1.0, self.timeout_s * TICK)
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", rank_guard.__file__],
@@ -192,7 +192,7 @@ class Ranks(OneProcess):
         self._say(
             rank=self.rank,
             ranks=[other["place"] for other in all_ranks],
-            address=[address, port],
+            address=address,
             tick_s=tick_s,
             limit=round(self.timeout_s * SILENT / tick_s),
             grace=round(self.timeout_s * GRACE / tick_s),
@@ -201,7 +201,7 @@ class Ranks(OneProcess):
             assert self._guard.stdout is not None
             store.set("guard", self._guard.stdout.readline().decode())
         self._tick_s = tick_s
-        return store, [other["place"][0] for other in all_ranks]
+        return store, nodes
 
     # -- exchanges -----------------------------------------------------------------------------------------------------
 
@@ -427,19 +427,6 @@ def our_part(store: dist.Store) -> dist.Store:
 
 def _node() -> str:
     return os.environ.get("GROUP_RANK", socket.gethostname())
-
-
-def _own_address() -> str:
-    """Return the address of this machine in the network of the store."""
-    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    family, kind, _, _, address = socket.getaddrinfo(*place, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind) as probe:
-        probe.connect(address)  # of UDP: nothing is sent
-        return str(probe.getsockname()[0])
-
-
-def _is_loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"
 
 
 def code_version() -> str:

@@ -47,7 +47,9 @@ class Guard:
             self.link(socket.create_connection((host, port), self.limit * self.tick_s), HUB)
             self.send({"rank": self.rank})
         else:
-            server = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            dual = not host and socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if dual else socket.AF_INET
+            server = socket.create_server((host, 0), family=family, dualstack_ipv6=dual)
             answer(str(server.getsockname()[1]))
             threading.Thread(target=self.accept, args=[server], daemon=True).start()
         threading.Thread(target=self.read, args=[sys.stdin, self.rank], daemon=True).start()

@@ -8,9 +8,8 @@ import torch
 from slipstream import train
 from slipstream.cli.bench.train import measure
 from slipstream.config.compose import load_train
-from slipstream.monitor import Advisor
 from slipstream.training.trainer import Trainer
-from slipstream.training.tuning import TrainingProbe, choose_sizes
+from slipstream.training.tuning import TrainingTrial, choose_sizes
 
 TINY = [
     *("env.num_envs=4", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.rollout_steps=4"),
@@ -32,11 +31,11 @@ def tune(tmp_path):
 
 
 def advise(tmp_path):
-    Advisor(TrainingProbe(TINY), [], 1.0).advise()
+    TrainingTrial(load_train(TINY))
 
 
 def bench(tmp_path):
-    measure(load_train(TINY), "plain", torch.device("cpu"))
+    measure(load_train(TINY), "plain", lambda cfg, device: Trainer(cfg), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("caller", [run_training, tune, advise, bench])

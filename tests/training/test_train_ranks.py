@@ -21,6 +21,7 @@ from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.distributed import launch
+from slipstream.training import distributed, rank_guard
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.rank_guard import Guard
 
@@ -199,7 +200,10 @@ def kill_node(launcher):
 
 FAULTS = {
     "kill": (lambda nodes: os.kill(last_rank_of(nodes[1]), signal.SIGKILL), "rank 1 of 2 .* was killed or has crashed"),
-    "stop": (lambda nodes: os.kill(last_rank_of(nodes[1]), signal.SIGSTOP), r"rank 1 of 2 .* has not answered for 6 s"),
+    "stop": (
+        lambda nodes: os.kill(last_rank_of(nodes[1]), signal.SIGSTOP),
+        r"rank 1 of 2 .* has not answered for 4.5 s",
+    ),
     "store": (lambda nodes: kill_node(nodes[0]), "rank 0 of 2 .* was killed or has crashed, or its machine is lost"),
     "launcher": (lambda nodes: os.kill(nodes[0].pid, signal.SIGKILL), "rank 0 of 2 .* has lost its launcher"),
 }
@@ -261,6 +265,11 @@ def test_a_silent_rank_is_lost_and_one_that_is_over_is_not():
     assert watch.tick(works, None, None, count=9) is None
     rank, how = watch.tick(works, None, None)
     assert rank == 2 and "has not answered for 10 s" in how
+
+
+def test_a_stopped_rank_is_named_and_ended_within_the_timeout():
+    limit = round(distributed.SILENT / distributed.TICK)  # in ticks, with one each until it is counted, sent and judged
+    assert limit + 3 + rank_guard.LEAVE <= 1 / distributed.TICK
 
 
 def test_a_job_that_is_suspended_as_a_unit_has_lost_nobody():
