@@ -25,7 +25,7 @@ from typing import Any
 
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys, value_of
-from slipstream.config.values import UnfitError, convert
+from slipstream.config.values import convert
 
 OWN_KEYS = ("trials", "objective", "direction", "prune", "storage", "name", "root")
 
@@ -71,5 +71,5 @@ def _value(own: dict[str, str], key: str, default: Any) -> Any:
     """Return the value of a key of this command, of the type of its default."""
     try:
         return convert(own.get(key, default), type(default))
-    except UnfitError as error:
-        raise ConfigError(f"{key} must be {error.expected}, not '{own[key]}'") from None
+    except ValueError as error:
+        raise ConfigError(f"{key} must be {error}, not '{own[key]}'") from None

@@ -8,6 +8,7 @@ machines and modes are in `slipstream/presets`; a task's own presets and tuned s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from slipstream.config.help import ConfigError, describe_keys, nearest, unknown
 from slipstream.config.names import other_names
 from slipstream.config.overrides import Word, plain_overrides, value_of, yaml_words
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig
-from slipstream.config.values import UnfitError, read, settable
+from slipstream.config.values import read, settable
 
 PRESETS = Path(__file__).parents[1] / "presets"
 
@@ -54,15 +55,6 @@ def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | N
     return _compose("eval", words, {"env": trained_env} if trained_env else {})
 
 
-def task_of_keys(overrides: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first registered task that has one of these keys in its EvaluateConfig, and the key."""
-    common = {f.name for f in fields(EvaluateConfig)}
-    for key in (text.partition("=")[0] for text in overrides):
-        if "." not in key and key not in common and (task := _task_with(key, "eval")):
-            return task, key
-    return None
-
-
 def help_text(command: str, overrides: Iterable[str] = ()) -> str:
     """Return the keys of `slipstream train` or `slipstream eval` with their defaults for the task, algo and preset
     chosen."""
@@ -72,13 +64,13 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
         note = "  (the defaults of env.* are those of the policy's own training; shown: the task's)\n"
         return note + describe_keys(_default(name, None), registry.find_task(name).set_by_evaluation)
     config = load_train(chosen)
-    choices = {
-        "config=null": "a YAML file, or a run folder: the settings to start from",
-        f"preset={value_of('preset', chosen) or 'none'}": ", ".join(sorted(preset_files())),
-        f"algo={config.algo.name}": f"{', '.join(registry.names('algorithm'))}: each with algo.* of its own",
-    }
-    shown = "".join(f"  {key:44} {what}\n" for key, what in choices.items())
-    return f"{shown}{describe_keys(config)}\n\nA task may have more keys: slipstream train task=NAME --help"
+    choices = (
+        ("config=null", "a YAML file, or a run folder: the settings to start from"),
+        (f"preset={value_of('preset', chosen) or 'none'}", ", ".join(sorted(preset_files()))),
+        (f"algo={config.algo.name}", f"{', '.join(registry.names('algorithm'))}: each with algo.* of its own"),
+    )
+    keys = "\n".join([*(f"  {key:44} {what}" for key, what in choices), describe_keys(config)])
+    return f"{keys}\n\nA task may have more keys: slipstream train task=NAME --help"
 
 
 def preset_files() -> dict[str, tuple[Path, str | None]]:
@@ -125,25 +117,25 @@ def _compose(
         base: Of a checkpoint: the config of the run that is resumed, or the env of the policy's training.
         source: What is resumed.
     """
-    preset, presets = value_of("preset", words), preset_files()
-    if preset == "none" or command == "eval":  # an evaluation has no presets: the key is unknown
-        preset = None
-    elif preset is not None and preset not in presets:
+    trains, presets = command == "train", preset_files()
+    preset = value_of("preset", words) if trains else None  # an evaluation has no presets: the key is unknown
+    if preset not in (None, "none", *presets):
         raise unknown("preset", preset, sorted(presets))
-    of_preset = presets[preset][1] if preset else None
-    name = value_of("task", words) or base.get("task") or of_preset or registry.DEFAULT_TASK
-    trained = base.get("algo", {}).get("name")
-    algo = (value_of("algo", words) or trained or registry.DEFAULT_ALGORITHM) if command == "train" else None
-    for key, chosen, held in (("task", name, base.get("task")), ("algo", algo, trained)):
-        if held and chosen != held:
-            raise ConfigError(f"a resumed run keeps its {key}={held}: leave {key}={chosen} out, or start a new run")
+    file, of_preset = presets.get(preset or "none", (None, None))
+    saved = {"task": base.get("task"), "algo": base.get("algo", {}).get("name")}
+    name = value_of("task", words) or saved["task"] or of_preset or registry.DEFAULT_TASK
+    algo = (value_of("algo", words) or saved["algo"] or registry.DEFAULT_ALGORITHM) if trains else None
+    for key, chosen in (("task", name), ("algo", algo)):
+        if saved[key] and chosen != saved[key]:
+            raise ConfigError(
+                f"a resumed run keeps its {key}={saved[key]}: leave {key}={chosen} out, or start a new run"
+            )
     task, default = registry.find_task(name), _default(name, algo)
-    files = [] if algo is None else _preset_files_of(task, algo, preset, presets, is_resumed=bool(base))
-    choices = ("task", "algo", "preset") if command == "train" else ("task",)
-    of_task = _file_words([task.folder / "defaults.yaml"] if task.folder else [])
-    typed = [word for word in words if word.key not in choices]
-    everything = [*of_task, *_data_words(default, base, source), *_file_words(files), *typed]
-    return _build(default, _read_words(everything, default, command) | {"task": name})
+    files = _files_of(task, algo, file, of_preset, is_resumed=bool(base)) if algo else []
+    typed = [word for word in words if word.key not in (("task", "algo", "preset") if trains else ("task",))]
+    defaults = [task.folder / "defaults.yaml"] if task.folder else []
+    words = [*_file_words(defaults), *_data_words(default, base, source), *_file_words(files), *typed]
+    return _build(default, _read_words(words, default, command) | {"task": name})
 
 
 def _default(task: str, algo: str | None) -> Any:
@@ -169,25 +161,21 @@ def _data_words(default: Any, data: Mapping[str, Any], source: str, prefix: str 
             yield Word(f"{prefix}{name}={'null' if value is None else '…'}", source, value)
 
 
-def _preset_files_of(
-    task: Any, algo: str, preset: str | None, presets: Mapping[str, tuple[Path, str | None]], is_resumed: bool
-) -> list[Path]:
+def _files_of(task: Any, algo: str, preset: Path | None, owner: str | None, is_resumed: bool) -> list[Path]:
     """Return the files of tuned settings and of the preset, the more special ones last. A resumed run has its own
     tuned settings."""
     tuned = [task.folder / "tuned" / f"{task.name}-{algo}.yaml"] if task.folder and not is_resumed else []
     if preset is None:
         return tuned
-    file, owner = presets[preset]
-    folder = file.parents[1] / "tuned"
-    algorithms = [path.stem.rpartition("-")[2] for path in sorted(folder.glob(f"{preset}-*.yaml"))] if owner else []
-    if is_resumed or not algorithms:
-        return [*tuned, file]
-    if algo not in algorithms:
-        known = ", ".join(algorithms)
+    of_preset = {path.stem.rpartition("-")[2]: path for path in preset.parents[1].glob(f"tuned/{preset.stem}-*.yaml")}
+    if is_resumed or not owner or not of_preset:
+        return [*tuned, preset]
+    if algo not in of_preset:
+        known = ", ".join(sorted(of_preset))
         raise ConfigError(
-            f"preset={preset} has no settings for algo={algo}, but for {known}: choose one, or leave the preset out"
+            f"preset={preset.stem} has no settings for algo={algo}, but for {known}: choose one, or leave the preset out"
         )
-    return [file, folder / f"{preset}-{algo}.yaml"]
+    return [preset, of_preset[algo]]
 
 
 def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> dict[str, Any]:
@@ -221,35 +209,30 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
 def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[str, str], command: str) -> ConfigError:
     """Return the error for a key that does not exist. It names what to set instead, or the nearest key; a key in a file
     is not repeated."""
-    what = f"{word.at}unknown key" if word.source else f"unknown key '{word.key}'"
+    what = f"{word.at}unknown key" + ("" if ", line " in word.source else f" '{word.key}'")
     sentence = others.get(f"algo.{key}", key)
     if " " in sentence:
         return ConfigError(f"{what}: {sentence}")
-    task = _task_with(key, command)
-    if task:
-        return ConfigError(f"{what} of this task: it needs task={task}")
-    aliases = {name: own for name, own in others.items() if own in keys}
+    for name in registry.names("task"):  # a task is loaded when its turn comes: some take a second
+        with suppress(ImportError, ConfigError):  # an extra that is not installed
+            task = registry.find_task(name)
+            if key in settable(task.TrainConfig() if command == "train" else task.EvaluateConfig()):
+                return ConfigError(f"{what} of this task: it needs task={name}")
     choices = [*keys, "preset", "config"] if command == "train" else keys
-    section, _, name = key.partition(".")
-    own = f"an argument of your env is {section}.kwargs.{name}; " if f"{section}.kwargs" in keys else ""
-    return ConfigError(f"{what}{nearest(key, choices, aliases)} ({own}--help lists all keys)")
+    aliases = {name: own for name, own in others.items() if own in keys}
+    return ConfigError(f"{what}{nearest(key, choices, aliases)} (--help lists all keys)")
 
 
 def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
     """Return the value of a word for a key with this default and type. Errors show a typed value, not one out of a
     file."""
-    text = word.value
     if word.is_switch and not isinstance(default, bool):
         raise ConfigError(f"{key} needs a value: give {key}={default}")
     try:
-        return read(text if word.data is None else word.data, hint, ranges=key.endswith("_seeds"))
+        return read(word.value if word.data is None else word.data, hint, ranges=key.endswith("_seeds"))
     except ValueError as error:
-        expected = error.expected if isinstance(error, UnfitError) else "a value, or a list as [1,2,3]"
-        if word.source:
-            raise ConfigError(f"{word.at}{key} must be {expected}") from None
-        listed = text if text[:1] in ("[", "{") else f"[{text}]"
-        remedy = f": write a list as '{key}={listed}'" if expected == "a list" else ""
-        raise ConfigError(f"{key} must be {expected}, not '{text}'{remedy}") from None
+        given = "" if word.source else f", not '{word.value}'"
+        raise ConfigError(f"{word.at}{key} must be {error}{given}") from None
 
 
 def _build(default: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
@@ -265,17 +248,3 @@ def _build(default: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
         return replace(default, **changes)
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from error
-
-
-def _task_with(key: str, command: str) -> str | None:
-    """Return the first registered task that has this key outside of the common sections; None if none has."""
-    if key.partition(".")[0] in ("env", "algo", "model", "collect"):
-        return None
-    for name in registry.names("task"):  # a task is loaded when its turn comes: some take a second
-        try:
-            task = registry.find_task(name)
-        except (ImportError, ConfigError):  # an extra that is not installed
-            continue
-        if key in settable(task.TrainConfig() if command == "train" else task.EvaluateConfig()):
-            return name
-    return None

@@ -42,14 +42,11 @@ def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None =
     leaf = word.rpartition(".")[2]
 
     def likeness(key: str) -> tuple[float, float]:
-        name = key.rpartition(".")[2]
-        begins = len(leaf) >= 3 and len(name) >= 3 and (name.startswith(leaf) or leaf.startswith(name))
-        begins |= len(leaf) >= 5 and name.endswith(f"_{leaf}")  # frames for total_frames
-        same = difflib.SequenceMatcher(None, leaf, name).ratio() + (0.1 if len(leaf) < 4 else 0)  # one letter of three
-        return max(same, _NEAR) if begins else same, difflib.SequenceMatcher(None, word, key).ratio()
+        pairs = (leaf, key.rpartition(".")[2]), (word, key)
+        return tuple(difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)  # type: ignore[return-value]
 
-    score, best = max(((likeness(key), key) for key in named), key=lambda pair: pair[0], default=((0.0, 0.0), ""))
-    return f": did you mean '{named[best]}'?" if score[0] >= _NEAR else ""
+    best = max(named, key=likeness, default="")
+    return f": did you mean '{named[best]}'?" if best and likeness(best)[0] >= _NEAR else ""
 
 
 def describe_keys(config: Any, hidden: Iterable[str] = (), prefix: str = "") -> str:

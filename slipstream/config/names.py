@@ -59,34 +59,15 @@ NAMES = {
 LENGTH = "give the length in frames: total_frames = iterations x env.num_envs x algo.rollout_steps"
 MINIBATCHES = "set the number of minibatches: algo.minibatches = env.num_envs x algo.rollout_steps / minibatch size"
 ENTROPY = "algo.entropy=VALUE is where the search begins; with algo.learn_entropy=false it stays there"
-VALUE_CLIP = "algo.value_clip clips normalized values (0 is off): SB3's clips the values themselves"
 # A key that a config must have, names that have no equal there, and what to set instead.
 INSTEAD = (
     ("algo.minibatches", "algo.batch_size algo.minibatch_size algo.mini_batch_size", MINIBATCHES),
-    ("algo.value_clip", "algo.clip_range_vf", VALUE_CLIP),
-    ("algo.lam", "algo.buffer_size algo.warmup", "ppo has no replay buffer; algo=dqn, sac and td3 have one"),
     ("algo.learn_entropy", "algo.ent_coef algo.alpha algo.init_temperature", ENTROPY),
     ("total_frames", "max_iterations algo.max_iterations algo.max_epochs", LENGTH),
     ("total_frames", "max_steps", "total_frames ends a training; the length of an episode is a key of env.*"),
-    ("total_frames", "render", "there is no window: watch with slipstream view, and record with record_minutes=1"),
-    ("total_frames", "video capture_video", "record flights with record_minutes=1"),
-    ("total_frames", "log_interval log_freq", "every iteration is logged; summary_interval=100 prints summaries"),
     ("total_frames", "checkpoint", "set resume=RUN to continue a run, or init=PATH to start from its weights"),
-    ("total_frames", "n_episodes episodes", "a training ends by total_frames; eval.num_drones is for evaluations"),
-    ("total_frames", "eval_freq", "set eval_interval, in iterations"),
-    ("total_frames", "save_freq", "set save_interval, in iterations, or save_minutes"),
-    ("total_frames", "verbose", "set quiet=true, or leave it out"),
-    ("total_frames", "track", "set wandb.mode=online"),
-    ("total_frames", "cuda", "set device=cuda, or device=cpu"),
-    ("env.lidar", "sensor.lidar_hres", "set env.lidar.azimuths, the number of beams around: 360 / lidar_hres"),
-    (
-        "env.lidar",
-        "sensor.lidar_vfov sensor.lidar_vbeams",
-        "set env.lidar.elevations_deg, the angles, as in [-10,0,10]",
-    ),
-    ("compare", "n_episodes episodes", "set eval.num_drones, per map"),
-    ("compare", "render video", "open the page that it writes, or make a film with out=flight.mp4"),
-    ("compare", "deterministic log_interval", "an evaluation takes the mean action and prints once: leave it out"),
+    ("seed", "render video", "there is no window: watch with slipstream view; record_minutes=1 records a training"),
+    ("seed", "log_interval log_freq", "every iteration is logged; summary_interval=100 prints summaries"),
 )
 
 

@@ -46,7 +46,7 @@ class Word(str):
     def value(self) -> str:
         """What is after the equals sign, without the quotes around it."""
         value = self.partition("=")[2]
-        return value[1:-1] if _is_quoted(value) else value
+        return value[1:-1] if re.fullmatch(r"(['\"]).*\1", value, re.DOTALL) else value
 
     @property
     def at(self) -> str:
@@ -55,7 +55,7 @@ class Word(str):
 
 
 def plain_overrides(words: Iterable[str]) -> list[Word]:
-    """Return what was typed as `key=value` words under their own names.
+    """Return what was typed as `key=value` words under our own names.
 
     `--num-envs 256` and `num_envs=256` become `env.num_envs=256`. `config=FILE` stands for the settings in a YAML
     file; they come before typed words. Words that this function gave are returned as they are.
@@ -65,27 +65,25 @@ def plain_overrides(words: Iterable[str]) -> list[Word]:
     return [*files, *(word for word in typed if word.key != "config")]
 
 
-def value_of(key: str, words: Iterable[str]) -> str | None:
+def value_of(key: str, words: Iterable[Word]) -> str | None:
     """Return the last value that the words give `key`; None if they give none, or null."""
-    values = [_value(word) for word in (w if isinstance(w, Word) else Word(w) for w in words) if word.key == key]
-    return values[-1] if values and values[-1] != "null" else None
+    value = split_keys(words, [key])[0].get(key)
+    return None if value == "null" else value
 
 
 def split_keys(words: Iterable[str], own: Iterable[str]) -> tuple[dict[str, str], list[Word]]:
     """Return the values of a command's own keys, and the other words."""
-    overrides, own = plain_overrides(words), set(own)
-    return {w.key: _value(w) for w in overrides if w.key in own}, [w for w in overrides if w.key not in own]
-
-
-def _value(word: Word) -> str:
-    """Return the value of a word that is no switch."""
-    if word.is_switch and word.key not in SWITCHES:
-        raise ConfigError(f"{word.key} needs a value: give {word.key}=VALUE")
-    return word.value
-
-
-def _is_quoted(text: str) -> bool:
-    return len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    values: dict[str, str] = {}
+    others: list[Word] = []
+    own = set(own)
+    for word in plain_overrides(words):
+        if word.key not in own:
+            others.append(word)
+        elif word.is_switch and word.key not in SWITCHES:
+            raise ConfigError(f"{word.key} needs a value: give {word.key}=VALUE")
+        else:
+            values[word.key] = word.value
+    return values, others
 
 
 def _typed_words(rest: list[str]) -> Iterator[Word]:
@@ -149,41 +147,34 @@ _NOT_PLAIN = (yaml.YAMLError, ValueError, RecursionError)
 
 
 def parse_value(text: str) -> Any:
-    """Return the value that a text means, as in a YAML file; `{key:value}` needs no space after the colon.
+    """Return the value that a text means, as in a YAML file.
 
     Raises:
-        ValueError: It is not YAML, such as an open bracket.
+        ValueError: It is not YAML, such as an open bracket; the message is what it must be.
     """
-    if "{" in text and ": " not in text:
-        text = re.sub(r":(?=[^:,{}\[\]]*[,}]|[\[{])", ": ", text.replace("\\:", "\0")).replace("\0", ":")
     try:
         return yaml.load(text, _Loader)
     except _NOT_PLAIN as error:
-        raise ValueError("not YAML") from error
+        raise ValueError("a value, or a list as [1,2,3]") from error
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the contents of a YAML file of bounded size."""
-    node = _read_node(path)
-    return None if node is None else _Loader("").construct_document(node)
+    """Return the contents of a YAML file of bounded size. Errors name the line, never what the file holds."""
+    return _read_file(path)[1]
 
 
-def _read_node(path: Path) -> yaml.Node | None:
-    """Return the tree of nodes of a YAML file. Errors name the line, never what the file holds."""
+def _read_file(path: Path) -> tuple[yaml.Node | None, Any]:
+    """Return the tree of nodes of a YAML file, and what it means."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ConfigError(f"{path}: {MAX_FILE_BYTES // 1024} kB are the most for a configuration")
         node = yaml.compose(data.decode("utf-8"), _Loader)
-        if node is not None:
-            _Loader("").construct_document(node)  # raises for what is not plain
-        return node
+        return node, None if node is None else _Loader("").construct_document(node)
     except OSError as error:
         raise ConfigError(f"config={path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this is not a text file") from None
-    except _NOT_PLAIN as error:
+    except _NOT_PLAIN as error:  # a text that is no UTF-8 is a ValueError, too
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise ConfigError(f"{path}{line}: this is not YAML of plain values") from None
@@ -196,7 +187,7 @@ def yaml_words(path: Path) -> list[Word]:
         path = path / "config.yaml"
         if not path.is_file():
             raise ConfigError(f"config={path.parent} is not a run folder: config.yaml is missing")
-    root = _read_node(path)
+    root, _ = _read_file(path)
     if root is not None and not isinstance(root, yaml.MappingNode):
         raise ConfigError(f"{path} has no settings: write key: value on each line")
     words: dict[str, Word] = {}
@@ -219,9 +210,8 @@ def _node_words(node: yaml.Node, key: str, path: Path) -> Iterator[Word]:
         for child, value in node.value:
             yield from _node_words(value, f"{key}.{child.value}" if key else child.value, path)
     elif isinstance(node, yaml.ScalarNode):  # its text, since the key decides its type: `name: 007` is a name
-        is_null = node.tag.endswith(":null")
-        text = "null" if is_null else f"'{node.value}'" if _is_quoted(node.value) else node.value
-        yield Word(f"{name}={text}", source)
+        text = "null" if node.tag.endswith(":null") else node.value
+        yield Word(f"{name}='{text}'" if text else f"{name}=", source)
     else:
         value = _Loader("").construct_object(node, deep=True)
         yield Word(f"{name}={json.dumps(value)}", source, value)

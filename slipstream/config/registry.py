@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import inspect
 import json
 import os
 import re
@@ -159,16 +158,6 @@ def named_class(name: str, known: Mapping[str, Any], base: type[Any], what: str,
         module, _, attribute = listed.partition(":")
         raise ConfigError(f"{what} '{name}': {module} has no {base.__name__} subclass named {attribute}")
     return found
-
-
-def construct(kind: type[Any], **given: Any) -> Any:
-    """Construct a class that the user named; raise ValueError if its constructor does not take these arguments."""
-    try:
-        inspect.signature(kind).bind(**given)
-    except TypeError as error:
-        who = f"{kind.__module__}:{kind.__name__}"
-        raise ValueError(f"{who} is built with {', '.join(given)} ({error}): let its __init__ take them") from None
-    return kind(**given)
 
 
 # -- names that come from files ------------------------------------------------------------------------------------

@@ -75,9 +75,7 @@ class ActorsConfig:
 class WandbConfig:
     """The settings of `wandb.*` (an extra: pip install 'slipstream-rl[wandb]')."""
 
-    mode: Literal["auto", "online", "offline", "disabled"] = (
-        "auto"  # offline where wandb is installed; online, offline, disabled
-    )
+    mode: Literal["auto", "online", "offline", "disabled"] = "auto"  # auto: offline where wandb is installed
     project: str = "slipstream"
     name: str | None = None
     entity: str | None = None
@@ -93,9 +91,7 @@ class DistributedConfig:
     """The settings of `distributed.*`, for a training in several processes (docs/scale.md)."""
 
     timeout_s: float = 60.0  # a process that is silent or waited for this long ends the training
-    capture: Literal["auto", "off"] = (
-        "auto"  # auto: the all-reduce is part of the update's CUDA graph; off: the update is not captured
-    )
+    capture: Literal["auto", "off"] = "auto"  # auto: the all-reduce is in the update's CUDA graph; off: no capture
 
     def __post_init__(self) -> None:
         check_range(self, "timeout_s", minimum=1, maximum=86_400, section="distributed.")

@@ -15,14 +15,6 @@ MAX_RANGE = 10_000  # numbers that one range may stand for
 BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
-class UnfitError(ValueError):
-    """A value is not of the declared type: `value` is not `expected`, such as "a whole number"."""
-
-    def __init__(self, value: Any, expected: str) -> None:
-        self.value, self.expected = value, expected
-        super().__init__(f"'{value}' is not {expected}")
-
-
 @functools.cache
 def type_hints(kind: Any) -> dict[str, Any]:
     """Return the declared type of each field of a dataclass; the type of its default if the annotation cannot be
@@ -53,43 +45,41 @@ def read(given: Any, hint: Any, ranges: bool = False) -> Any:
         ranges: `301-332` stands for the numbers from 301 to 332.
 
     Raises:
-        UnfitError: The text cannot be a value of that type.
-        ValueError: The text has an open bracket or the like.
+        ValueError: It cannot be a value of that type. The message is what it must be, such as "a whole number".
     """
-    options = set(get_args(hint) or (hint,))
-    is_text = str in options and options <= {str, type(None)} and get_origin(hint) in (None, Union, types.UnionType)
-    if is_text and isinstance(given, str):
-        return None if given == "null" and type(None) in options else given
-    value = parse_value(given) if isinstance(given, str) else given
-    return convert(_expand_ranges(value) if ranges else value, hint)
+    if isinstance(given, str):
+        if hint in (str, str | None):
+            return None if given == "null" and hint is not str else given
+        given = parse_value(given)
+    return convert(_expand_ranges(given) if ranges else given, hint)
 
 
 def convert(value: Any, hint: Any) -> Any:
-    """Return plain data as the type `hint`. Raise UnfitError if it cannot be."""
+    """Return plain data as the type `hint`. Raise ValueError if it cannot be."""
     kind, args = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, types.UnionType):
         return _convert_union(value, args)
     if kind is Literal:
         if value not in args:
             *others, last = map(str, args)
-            raise UnfitError(value, f"{', '.join(others)} or {last}" if others else last)
+            raise ValueError(f"{', '.join(others)} or {last}" if others else last)
         return value
     if kind in (list, tuple):
         return _convert_sequence(value, kind, args)
     if kind is dict:
         if not isinstance(value, dict):
-            raise UnfitError(value, "a mapping, written as {name: value}")
+            raise ValueError("a mapping, written as {name: value}")
         return {convert(key, args[0]): convert(item, args[1]) for key, item in value.items()} if args else value
     if kind is bool:
         text = str(value).lower()
         if text not in BOOLEANS:
-            raise UnfitError(value, "true or false")
+            raise ValueError("true or false")
         return BOOLEANS[text]
     if kind in (int, float):
         return _convert_number(value, kind)
     if kind is str:
         if value is None or isinstance(value, list | tuple | dict):
-            raise UnfitError(value, "text")
+            raise ValueError("text")
         return str(value).lower() if isinstance(value, bool) else str(value)
     return value
 
@@ -102,18 +92,18 @@ def _convert_union(value: Any, options: tuple[Any, ...]) -> Any:
         try:
             if option is not type(None):
                 return convert(value, option)
-        except UnfitError as unfit:
-            expected.append(unfit.expected)
-    raise UnfitError(value, " or ".join(expected))
+        except ValueError as error:
+            expected.append(str(error))
+    raise ValueError(" or ".join(expected))
 
 
 def _convert_sequence(value: Any, kind: type[Any], args: tuple[Any, ...]) -> Any:
     if not isinstance(value, list | tuple):
-        raise UnfitError(value, "a list")
+        raise ValueError("a list, written as [1,2,3]")
     hints = [args[0] if args else Any] * len(value)
     if kind is tuple and args and args[-1] is not Ellipsis:
         if len(value) != len(args):
-            raise UnfitError(list(value), f"a list of {len(args)}")
+            raise ValueError(f"a list of {len(args)}")
         hints = list(args)
     return kind(convert(item, hint) for item, hint in zip(value, hints, strict=True))
 
@@ -128,7 +118,7 @@ def _expand_ranges(value: Any) -> Any:
             continue
         first, last = map(int, match.groups())
         if not first <= last < first + MAX_RANGE:
-            raise UnfitError(item, f"a range such as 101-116, the smaller number first, of up to {MAX_RANGE:,}")
+            raise ValueError(f"a range such as 101-116, the smaller number first, of up to {MAX_RANGE:,}")
         numbers += range(first, last + 1)
     return value if numbers == [value] else numbers
 
@@ -144,4 +134,4 @@ def _convert_number(value: Any, kind: type[Any]) -> Any:
             expected = "a whole number below 2^63" if kind is int else "a finite number of at most 3.4e38"
     except (ValueError, TypeError, OverflowError):
         pass
-    raise UnfitError(value, expected)
+    raise ValueError(expected)

@@ -329,7 +329,7 @@ def _build_own(key: str, name: str, **given: Any) -> Any:
     if not callable(kind):
         module, _, attribute = name.partition(":")
         raise ValueError(f"model.{key}={name}: {module} has no class named {attribute}")
-    built = registry.construct(kind, **given)
+    built = kind(**given)
     if not isinstance(built, nn.Module):
         raise ValueError(f"model.{key}={name}: it must be a torch.nn.Module, not {type(built).__name__}")
     return built

@@ -10,7 +10,7 @@ from typing import Any
 
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
 from slipstream.config import registry
-from slipstream.config.compose import flat_settings, load_evaluate, task_of_keys, to_dict
+from slipstream.config.compose import flat_settings, load_evaluate, to_dict
 from slipstream.config.help import ConfigError, show
 from slipstream.config.overrides import Word, plain_overrides, value_of
 from slipstream.config.schema import EvaluateConfig
@@ -61,8 +61,8 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     """Return the config of an evaluation, and the policy: its env is that of the policy's training, changed by the
     overrides."""
     overrides = plain_overrides(words)
-    typed, special = value_of("task", overrides), task_of_keys(overrides)
-    task: Task = registry.find_task(typed or (special[0] if special else registry.DEFAULT_TASK))
+    typed = value_of("task", overrides)
+    task: Task = registry.find_task(typed or registry.DEFAULT_TASK)
     path = value_of("checkpoint", overrides) or task.policy_path(overrides) or task.weights
     if path is None:
         raise ConfigError(f"no policy for task={task.name} ships with the package: name one with checkpoint=runs/NAME")
@@ -79,11 +79,6 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
         return {"task": name, "env": {**config["env"], **(known.evaluation_settings if known else {})}}
 
     trained = load_policy(path, used)
-    if special and (typed or trained.task) != special[0]:
-        whose = f"not task={typed}" if typed else f"and {trained.path} was trained for task={trained.task}"
-        raise ConfigError(
-            f"{special[1]}= is for task={special[0]}, {whose}: leave {special[1]}= out, or name a policy of that task"
-        )
     if trained.kind == "slipstream":
         registry.refuse_unregistered(used(trained.state["config"]), overrides, str(trained.path))
     if typed is None:

@@ -87,7 +87,7 @@ def test_a_list_of_seeds_takes_ranges(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "answer"),
     [
         (
             "env:\n  num_envs: 5\n  num_obstcles: SECRET\n",
@@ -105,10 +105,10 @@ def test_a_list_of_seeds_takes_ranges(tmp_path):
         ("!!python/object/apply:os.system [SECRET]\n", "my.yaml, line 1: this is not YAML"),
     ],
 )
-def test_a_mistake_in_a_file_names_the_line_and_not_the_contents(tmp_path, text, told):
+def test_a_mistake_in_a_file_names_the_line_and_not_the_contents(tmp_path, text, answer):
     with pytest.raises(ConfigError) as caught:
         load_train([write(tmp_path / "my.yaml", text)])
-    assert told in str(caught.value) and "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
+    assert answer in str(caught.value) and "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
     "words",
     [
         ["preset=demo", "algo.epochs=2"],
-        ["preset=aircombat", "league.mixes=[{a.b\\:C:1.0},{crank:1.0}]", "league.promote=[0.1]"],
+        ["preset=aircombat", "league.mixes=[{'a.b:C': 1.0},{crank: 1.0}]", "league.promote=[0.1]"],
         ["task=gym", "algo=dqn", "env.kwargs={g: 9.8, mode: fast}"],
         ["name=it's", "init=a: b#c", "env.num_envs=auto", "max_time_s=1e-3"],
     ],

@@ -1,4 +1,4 @@
-"""Exported policies: equal to PyTorch's, whole, and told in their own file."""
+"""Exported policies: equal to PyTorch's, whole, and answer in their own file."""
 
 import importlib.util
 import json
@@ -239,8 +239,8 @@ def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys, e
     env = flight.make_env(policy.about)
     specs = env.unwrapped.env
     if task == "aircombat":
-        told = json.loads(policy.about["env"])
-        assert (told["opponent"], told["reward"]) == ("evade", "shaped")  # as in its training
+        answer = json.loads(policy.about["env"])
+        assert (answer["opponent"], answer["reward"]) == ("evade", "shaped")  # as in its training
         assert isinstance(specs.opponent, CrankAgent) and isinstance(specs.reward, ShapedReward)
     assert getattr(specs.config, "max_episode_steps", 400) == 400 and getattr(specs.config, "time_scale", 15) == 15
     torch_policy = Stepper(load_policy(source).build(specs, "cpu"), 1, "cpu")
@@ -283,16 +283,16 @@ def test_the_example_runs_as_a_script_on_the_policy_that_ships(export):
     assert "import torch" not in EXAMPLE.read_text()
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLE), str(export("shipped")[2].path)]
-    told = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
-    assert told.startswith("navigation, navigation.pt: return") and "success 1, collision 0" in told
+    answer = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert answer.startswith("navigation, navigation.pt: return") and "success 1, collision 0" in answer
 
 
 def test_the_example_flies_a_duel_against_one_who_shoots_for_the_reward_of_the_training(export, monkeypatch, capsys):
     pytest.importorskip("gymnasium")
     monkeypatch.setattr(sys, "argv", ["fly_onnx.py", str(export("aircombat")[2].path), "3"])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
-    told = capsys.readouterr().out
-    assert told.startswith("aircombat against crank (reward: shaped), p.pt: return ") and " return 0.0 " not in told
+    answer = capsys.readouterr().out
+    assert answer.startswith("aircombat against crank (reward: shaped), p.pt: return ") and " return 0.0 " not in answer
 
 
 OWN_ENV = """
@@ -344,8 +344,8 @@ def test_the_example_flies_an_env_of_your_own_once_it_is_typed(tmp_path, monkeyp
     command = [sys.executable, str(EXAMPLE), "policy.onnx"]
     refused = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert refused.returncode == 1 and "add to the command line: task=onnx_own_env:Own" in refused.stderr
-    told = subprocess.run([*command, "1", words[0]], env=env, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120)  # fmt: skip
-    assert told.stdout == "onnx_own_env:Own, p.pt: return 5.0 in 5 decisions; age 5\n"
+    answer = subprocess.run([*command, "1", words[0]], env=env, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert answer.stdout == "onnx_own_env:Own, p.pt: return 5.0 in 5 decisions; age 5\n"
 
 
 def test_code_that_the_file_names_is_not_imported_by_the_example():
@@ -383,8 +383,8 @@ def test_a_reward_and_an_opponent_that_are_gone_hinder_no_export(tmp_path):
     done = export_policy(trained, cfg.task, cfg.env, "pt2", tmp_path / "policy.pt2")
     about = {"env": ""}
     torch.export.load(done.path, extra_files=about)
-    told = json.loads(about["env"])
-    assert (told["opponent"], told["reward"]) == ("gone.module:Agent", "gone.module:Reward")
+    answer = json.loads(about["env"])
+    assert (answer["opponent"], answer["reward"]) == ("gone.module:Agent", "gone.module:Reward")
 
 
 # -- other formats, and what can go wrong

@@ -205,7 +205,7 @@ def test_a_new_run_starts_from_an_own_network(mine):
         ("algo=sac model.policy=mine:Net", "SAC cannot train Net, which has no random_share"),
         ("model.encoder=mine:word", "must be a torch.nn.Module, not str"),
         ("model.encoder=mine:Missing", "mine has no class named Missing"),
-        ("model.encoder=mine:Net", "is built with observation_spec, trunk"),
+        ("model.encoder=mine:Net", "Net.__init__() got an unexpected keyword"),
         ("model.encoder=cnn", "use auto, navrl, dict or my_module:Encoder"),
         ("model.policy=cnn", "use auto or my_module:Net"),
         ("model.policy=absent_module:Net", "cannot import absent_module"),

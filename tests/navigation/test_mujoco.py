@@ -284,7 +284,7 @@ def test_validate_flies_in_both(tmp_path, capsys, monkeypatch):
         (["eval", "sim=gazebo"], "unknown simulator sim=gazebo: use slipstream or mujoco"),
         (["eval", "sim=mujoco", "sim.hull_m=-1"], "sim.hull_m must be positive, not -1"),
         (["eval", "sim=mujoco", "sim.rate_gain=[1,0]"], "sim.rate_gain must be positive"),
-        (["eval", "sim=mujoco", "task=aircombat"], "sim= is for task=navigation, not task=aircombat"),
+        (["eval", "sim=mujoco", "task=aircombat"], "unknown key 'sim' of this task: it needs task=navigation"),
         (["validate", "task=aircombat"], "task=aircombat has no second simulator"),
         (["validate", "out=both.png"], "writes no file"),
     ],

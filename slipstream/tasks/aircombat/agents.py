@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from slipstream.config.registry import construct, named_class
+from slipstream.config.registry import named_class
 from slipstream.envs.specs import Observation
 from slipstream.sim.devices import Movable
 from slipstream.tasks.aircombat.observation import TIME_SCALE_S, to_grouped
@@ -226,7 +226,7 @@ def create_agent(name: str, num_envs: int = 1, device: torch.device | str = "cpu
     """
     if is_checkpoint(name):
         settings["checkpoint"] = name
-    agent: BaseAgent = construct(agent_class(name), num_envs=num_envs, device=device, **settings)
+    agent: BaseAgent = agent_class(name)(num_envs=num_envs, device=device, **settings)
     return agent
 
 

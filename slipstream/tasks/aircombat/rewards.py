@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from slipstream.config.registry import construct, named_class
+from slipstream.config.registry import named_class
 from slipstream.envs.specs import Observation
 from slipstream.sim.devices import Movable
 from slipstream.tasks.aircombat.observation import TIME_SCALE_S
@@ -120,7 +120,7 @@ REWARDS: dict[str, type[BaseReward]] = {"zero": ZeroReward, "outcome": OutcomeRe
 
 def create_reward(name: str, device: torch.device | str = "cpu") -> BaseReward:
     """Build a reward: a name of REWARDS, or `package.module:Class` of your own."""
-    reward: BaseReward = construct(reward_class(name), device=device)
+    reward: BaseReward = reward_class(name)(device=device)
     return reward
 
 
