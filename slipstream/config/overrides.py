@@ -65,7 +65,7 @@ def plain_overrides(words: Iterable[str]) -> list[Word]:
     return [*files, *(word for word in typed if word.key != "config")]
 
 
-def value_of(key: str, words: Iterable[Word]) -> str | None:
+def value_of(key: str, words: Iterable[str]) -> str | None:
     """Return the last value that the words give `key`; None if they give none, or null."""
     value = split_keys(words, [key])[0].get(key)
     return None if value == "null" else value
