@@ -119,7 +119,7 @@ def _compose(
     """
     trains, presets = command == "train", preset_files()
     preset = value_of("preset", words) if trains else None  # an evaluation has no presets: the key is unknown
-    if preset not in (None, "none", *presets):
+    if preset and preset != "none" and preset not in presets:
         raise unknown("preset", preset, sorted(presets))
     file, of_preset = presets.get(preset or "none", (None, None))
     saved = {"task": base.get("task"), "algo": base.get("algo", {}).get("name")}
