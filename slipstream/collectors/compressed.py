@@ -13,10 +13,7 @@ from tensordict import TensorDict, TensorDictBase
 from tensordict.tensorclass import NonTensorData
 from torch import Tensor, nn
 
-from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.schema import CollectConfig
-from slipstream.envs.base import TensorEnv
-from slipstream.envs.collector import Collector
 from slipstream.envs.specs import Key
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.schema import as_array
@@ -333,14 +330,9 @@ class CompressedDataCollector:
     """
 
     def __init__(self, base_collector: Any, compression_level: int = 1, *, keys: Sequence[str] | None = None) -> None:
+        _check_level(compression_level)
         self.base = base_collector
-        self.compress = compressor(compression_level, keys)
-
-    @classmethod
-    def build(cls, env: TensorEnv, policy: Any, frames: int, settings: CollectConfig, seed: int) -> Collector:
-        """Return the collector of a training: the sync one, which compresses its batches."""
-        compress = compressor(settings.compression_level, settings.compressed_keys())
-        return SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1, postproc=compress)
+        self.compress = partial(compress_rollout, compression_level=compression_level, keys=keys)
 
     def rollout(self, check: bool = True) -> CompressedBatch:
         """Collect the next batch; for a base collector of ours."""
@@ -363,10 +355,11 @@ class CompressedDataCollector:
         self.shutdown()
 
 
-def compressor(level: int, keys: Sequence[str] | None) -> partial[CompressedBatch]:
-    """Return `compress_rollout` with these settings, as a `postproc`."""
-    _check_level(level)
-    return partial(compress_rollout, compression_level=level, keys=keys)
+def compression(settings: CollectConfig) -> partial[CompressedBatch] | None:
+    """Return the `postproc` of a collector that `collect.compress` says; None for off."""
+    if settings.compress == "off":
+        return None
+    return partial(compress_rollout, compression_level=settings.compression_level, keys=settings.compressed_keys())
 
 
 def _check_level(level: int) -> None:

@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from slipstream.collectors.compressed import compressor
+from slipstream.collectors.compressed import compression
 from slipstream.collectors.episodes import EpisodeStatistics
 from slipstream.collectors.sync import SyncDataCollector
 from slipstream.config.schema import CollectConfig
@@ -37,7 +36,6 @@ from slipstream.storage.background import BackgroundWorker
 UNLIMITED = 1 << 62
 SHUTDOWN_TIMEOUT_S = 300.0  # a rollout may take minutes
 EXIT_TIMEOUT_S = 10.0  # that the interpreter's exit grants a thread to finish its batch
-CHECK_INTERVAL_S = 1.0  # how often a caller that waits checks that the thread still exists
 
 
 class EndOfBatches(Exception):
@@ -54,6 +52,7 @@ class Item:
     episodes: tuple[Tensor, tuple[str, ...]] | None = None  # sums and names of those that ended in it
     bad: Tensor | None = None  # whether it has invalid actions; None if that is known already
     drew_globally: bool = False  # the first batch drew from torch's global generator
+    state: dict[str, Any] = field(default_factory=dict)  # what the next batch is collected from
     ready: torch.cuda.Event | None = None  # behind its work on another stream than the learner's
 
 
@@ -67,34 +66,29 @@ class WeightVersions:
     def __init__(self, policy: nn.Module) -> None:
         self.acting = copy.deepcopy(policy).requires_grad_(False)
         self._learning, self._acting = list(tensors_of(policy).values()), list(tensors_of(self.acting).values())
-        self._versions: dict[int, list[Tensor]] = {}
-        self._spare: list[list[Tensor]] = []  # memory of forgotten versions
+        self.held: dict[int, list[Tensor]] = {}
 
     @torch.no_grad()
     def publish(self, version: int) -> None:
         """Store the learner's present weights as `version`."""
-        held = self._spare.pop() if self._spare else [torch.empty_like(x) for x in self._learning]
-        torch._foreach_copy_(held, self._learning)  # a few kernels on a GPU
-        self._versions[version] = held  # one store: the other thread sees a complete version or none
+        weights = [torch.empty_like(x) for x in self._learning]
+        torch._foreach_copy_(weights, self._learning)  # a few kernels on a GPU
+        self.held[version] = weights  # one store: the other thread sees a complete version or none
 
     @torch.no_grad()
     def take_over(self, version: int) -> None:
         """Let the acting copy act as `version` from now on."""
-        torch._foreach_copy_(self._acting, self._versions[version])
+        torch._foreach_copy_(self._acting, self.held[version])
 
     def forget(self, before: int) -> None:
         """Drop the versions below `before`."""
-        self._spare += [self._versions.pop(version) for version in [*self._versions] if version < before]
+        self.held = {version: weights for version, weights in self.held.items() if version >= before}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return copies of the versions held."""
-        return {str(version): [x.clone() for x in held] for version, held in self._versions.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Hold the versions of `state` and no others."""
-        self._versions = {
-            int(version): [x.to(mine.device, copy=True) for x, mine in zip(held, self._learning, strict=True)]
-            for version, held in state.items()
+    def load(self, state: Mapping[str, list[Tensor]]) -> None:
+        """Hold the versions of a saved `held` and no others."""
+        self.held = {
+            int(version): [x.to(mine.device, copy=True) for x, mine in zip(weights, self._learning, strict=True)]
+            for version, weights in state.items()
         }
 
 
@@ -120,106 +114,52 @@ class Producer:
     weights: WeightVersions | None  # the versions to act with; None if the base's weights are unknown
     staleness: int  # by how many updates a batch's weights are older than the learner's
     generator: torch.Generator | None  # what the policy draws from; None for torch's global generator
-    postproc: Callable[[Any], Any] | None  # applied to every batch
     device: torch.device | None  # where the thread moves batches; None leaves them
-    set_up: Callable[[], None]  # called first, in the thread
-    stream: torch.cuda.Stream | None  # where the caller's thread queues rollouts; None for a thread of their own
+    set_up: Callable[[], None]  # called in the thread
+    in_thread: bool  # otherwise the caller's thread queues rollouts on `stream`
+    stream: torch.cuda.Stream | None  # in a thread, that of the copies to a GPU
 
     def __post_init__(self) -> None:
-        on_gpu = self.device is not None and self.device.type == "cuda"
-        self._copies = torch.cuda.Stream(self.device) if on_gpu else None
-        self._worker = BackgroundWorker("collector thread", error=RuntimeError, on_exit=self._leave)
-        self._lock = threading.Lock()  # held while a state is read
-        self._begun: dict[
-            int, tuple[dict[str, Any], Any]
-        ] = {}  # by batch: what it is collected from, when that is read
         self._iterator: Iterator[Any] | None = None  # of a base that is not ours
         self._last: Any = None  # the object that it returned before
         self._failure = ""  # its error's text: the error's traceback would hold the learner's frames
         self._frames = 0
-        self.failed = self.stopped = False
+        self.failed = False
 
-    def start(self, number: int) -> Future[Item]:
-        """Collect batch `number`: in the thread, or now, as work on the stream behind all that is queued so far."""
-        if self.stream is None:
-            return self._worker.submit(self._run, number)
-        self.stream.wait_stream(torch.cuda.current_stream(self.stream.device))
-        future = Future[Item]()
-        with torch.cuda.stream(self.stream):
-            item = self._run(number)
-        item.ready = self.stream.record_event()
-        future.set_result(item)
-        return future
-
-    def wait(self, future: Future[Item]) -> Item:
-        """Return what `start` promised."""
-        while True:
-            try:
-                return future.result(CHECK_INTERVAL_S)
-            except TimeoutError:
-                self._worker.check()  # raises after stop, and in a forked child
-            except CancelledError:
-                raise RuntimeError("the collector was stopped while a batch was awaited") from None
-
-    def stop(self) -> None:
-        """End the thread after its present batch. Waits for nothing: safe in a finalizer, in any thread."""
-        self.stopped = True
-        self._worker.stop()
-
-    def join(self, timeout: float) -> None:
-        """Wait for the end of the thread."""
-        self._worker.close(timeout)
-
-    def _leave(self) -> None:
-        """Stop at the interpreter's exit: a thread inside of torch would crash it."""
-        self.stop()
-        self.join(EXIT_TIMEOUT_S)
-
-    def _run(self, number: int) -> Item:
-        if self.failed or self.stopped:
+    def run(self, number: int) -> Item:
+        """Return batch `number`, or the error in its place."""
+        if self.failed:
             return Item()  # it is discarded
         try:
-            self.set_up()
-            self.set_up = lambda: None
-            return self._produce(number)
+            if self.in_thread:
+                self.set_up()
+            item = self._collect(number) if isinstance(self.base, SyncDataCollector) else self._read()
+            if self.in_thread and self.device is not None:
+                with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
+                    item.batch = moved(item.batch, self.device)
+            item.ready = None if self.stream is None else self.stream.record_event()
+            return item
         except BaseException as error:  # also SystemExit: the caller must receive it
             self.failed = True
             return Item(error=error)
 
-    def _produce(self, number: int) -> Item:
-        """Collect batch `number` with its version of the weights."""
-        version = version_of(number, self.staleness)
-        if self.weights is not None:
-            self.weights.take_over(version)
-        item = self._collect(number, version) if isinstance(self.base, SyncDataCollector) else self._read()
-        if self.postproc is not None:
-            item.batch = self.postproc(as_tensordict(item.batch))
-        if self.device is not None:
-            with nullcontext() if self._copies is None else torch.cuda.stream(self._copies):
-                item.batch = moved(item.batch, self.device)
-                item.ready = None if self._copies is None else self._copies.record_event()
-        return item
-
-    def _collect(self, number: int, version: int) -> Item:
+    def _collect(self, number: int) -> Item:
         """Collect a rollout of a `SyncDataCollector`, whose random numbers, statistics and state are known."""
-        base, in_thread = self.base, self.stream is None
+        base, version = self.base, version_of(number, self.staleness)
         if 0 <= base.total_frames <= base.frames:
             raise EndOfBatches
-        with self._lock:
-            self._begun[number] = self._present_state()
+        if self.weights is not None:
+            self.weights.take_over(version)
         # The learner waits for the first batch, so only this thread can change the global generator meanwhile.
         rng_state = torch.get_rng_state() if number == 1 and self.generator is not None else None
-        try:
-            with sample_from(self.generator):
-                batch = base.collect_rollout(check=in_thread)
-        except BaseException:
-            self.forget(number)
-            raise
-        bad = None if in_thread else base.bad_actions.clone()
+        with sample_from(self.generator):
+            batch = base.collect_rollout(check=self.in_thread)
         drew = rng_state is not None and not torch.equal(rng_state, torch.get_rng_state())
+        bad = None if self.in_thread else base.bad_actions.clone()
         if self.weights is not None:
             batch = self._stamped(batch, version, self.weights.acting)
-        return Item(batch, None, base.frames, (base.episodes.take(), base.episodes.info_names), bad, drew)
+        episodes = base.episodes.take(), base.episodes.info_names
+        return Item(batch, None, base.frames, episodes, bad, drew, self.state())
 
     def _read(self) -> Item:
         """Return the next batch of any iterable: TorchRL's collectors, data loaders, generators."""
@@ -257,37 +197,15 @@ class Producer:
             batch[name] = x.expand(batch.batch_size)
         return batch
 
-    # -- state ---------------------------------------------------------------------------------------------------------
-
-    def state_before(self, number: int) -> dict[str, Any]:
-        """Return copies of the state that batch `number`, the next for the learner, is collected from. Does not wait
-        for a batch that is being collected."""
-        with self._lock:
-            state, read = self._begun.get(number) or self._present_state()
-        if read is not None:
-            torch.cuda.current_stream(self.base.env.device).wait_event(read)
-        return tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, state)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Collect the next batch from `state`; nothing may be collected now."""
-        self._begun.clear()
-        self.base.load_state_dict(state["base"])
-        if self.generator is not None:
-            restore_generator(self.generator, state["generator"], "sampled actions")
-
-    def forget(self, number: int) -> None:
-        """Forget what a batch was collected from."""
-        self._begun.pop(number, None)
-
-    def _present_state(self) -> tuple[dict[str, Any], Any]:
-        state: dict[str, Any] = {"base": self.base.state_dict()}
-        if self.generator is not None:
-            state["generator"] = self.generator.get_state()
-        on_gpu = torch.device(self.base.env.device).type == "cuda"
-        return state, torch.cuda.current_stream(self.base.env.device).record_event() if on_gpu else None
+    def state(self) -> dict[str, Any]:
+        """Return copies of what the next batch is collected from; nothing may be collected now."""
+        if not isinstance(self.base, SyncDataCollector):
+            return {}
+        state = {"base": self.base.state_dict()}
+        return state if self.generator is None else {**state, "generator": self.generator.get_state()}
 
 
-class PipelinedDataCollector:
+class PipelinedDataCollector(Collector):
     """Collect the batches of `base_collector` beside the learner. Which weights collect which batch does not depend on
     timing.
 
@@ -313,10 +231,9 @@ class PipelinedDataCollector:
         max_staleness: updates between the weights that collect and those that learn, otherwise.
         threads: CPU threads of the collecting thread; 0 for as many as the calling thread has.
         seed: of the collecting thread's random numbers; None draws one from torch's global generator.
-        postproc: applied to every batch, beside the learner.
     """
 
-    runs_ahead = True  # the next batch may be collected beside the caller
+    runs_ahead = True
 
     def __init__(
         self,
@@ -328,7 +245,6 @@ class PipelinedDataCollector:
         max_staleness: int = 1,
         threads: int = 0,
         seed: int | None = None,
-        postproc: Callable[[Any], Any] | None = None,
     ) -> None:
         self.prefetch_count, self.max_staleness, self.threads = prefetch_count, max_staleness, threads
         check_range(self, "prefetch_count", minimum=1)
@@ -336,19 +252,23 @@ class PipelinedDataCollector:
         check_range(self, "threads", minimum=0)
         self.base, self.on_policy = base_collector, on_policy
         self.device = None if device is None else torch.empty(0, device=device).device
-        self.policy = getattr(base_collector, "policy", None)  # that learns
-        generator, set_device, on_stream, self._weights = None, self.device, False, None
+        self.policy = getattr(base_collector, "policy", None)
+        self.frames_per_batch = getattr(base_collector, "frames_per_batch", 0)
+        self.episodes: EpisodeStatistics | None = None
+        self._weights: WeightVersions | None = None
         # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
         self.staleness = 0 if on_policy else max_staleness
+        env_device, generator, on_stream = self.device, None, False
         if isinstance(base_collector, SyncDataCollector):
-            set_device = torch.device(base_collector.env.device)
+            env_device = torch.device(base_collector.env.device)
             on_stream = queues_on_stream(base_collector)
+            self.episodes = EpisodeStatistics(base_collector.env.num_envs, env_device)
             if isinstance(self.policy, nn.Module) and tensors_of(self.policy):
                 self._weights = WeightVersions(self.policy)
                 base_collector.policy = self._weights.acting
             if not on_stream:
                 seed = int(torch.randint(2**62, ())) if seed is None else seed
-                generator = torch.Generator(set_device).manual_seed(seed)
+                generator = torch.Generator(env_device).manual_seed(seed)
         elif not on_policy:
             self.staleness = UNLIMITED
             if isinstance(self.policy, nn.Module):
@@ -361,31 +281,33 @@ class PipelinedDataCollector:
             raise ValueError(f"max_staleness={max_staleness} gains nothing on a GPU, where rollouts queue up: use 1")
         # Batches collected and not delivered; one more with `publish`.
         self._ahead = 1 if on_stream else min(prefetch_count, self.staleness + 1)
-        if not on_stream:
+        stream: torch.cuda.Stream | None = None
+        if on_stream:
+            # High priority: a rollout is a chain of small kernels, which fit beside the learner's large ones.
+            stream = torch.cuda.Stream(env_device, priority=-1)
+        else:
             _check_ring(base_collector, self._ahead)
+            if self.device is not None and self.device.type == "cuda":
+                stream = torch.cuda.Stream(self.device)
         self._producer = Producer(
             base_collector,
             self._weights,
             self.staleness,
             generator,
-            postproc,
-            None if on_stream else self.device,
-            _thread_setup(threads, set_device),
-            # High priority: a rollout is a chain of small kernels, which fit beside the learner's large ones.
-            torch.cuda.Stream(set_device, priority=-1) if on_stream else None,
+            self.device,
+            functools.partial(devices.set_threads, threads) if threads else devices.threads_here(),
+            in_thread=not on_stream,
+            stream=stream,
         )
-        self._finalizer: Callable[[], Any] = weakref.finalize(self, self._producer.stop)
+        self._worker = worker = BackgroundWorker("collector thread", error=RuntimeError, on_exit=lambda: _leave(worker))
+        self._finalizer = weakref.finalize(self, worker.stop)
         self._items: deque[Future[Item]] = deque()
+        self._state: dict[str, Any] | None = None  # what the next batch is collected from; None for the present state
         self._number = 1  # of the batch to be started next
         self._allowed = 0  # the last batch that may be started
         self._fixed: Rollout | None = None  # the copy that is written again
-        self.episodes: EpisodeStatistics | None = None
-        if isinstance(base_collector, SyncDataCollector):
-            self.episodes = EpisodeStatistics(base_collector.env.num_envs, set_device or "cpu")
-        self._base_closed = False
         self._taken = 0  # batches delivered
         self.version = -1  # the last one published: finished updates
-        self.frames = 0  # delivered so far
         self._bad: Tensor | None = None
 
     @classmethod
@@ -398,16 +320,16 @@ class PipelinedDataCollector:
             devices.check_threads(settings.threads, "collect.threads")
             threads = settings.threads or max(1, total // 2)
             devices.set_threads(max(1, total - threads))
-        on_policy, compress = settings.pipeline == "on_policy", settings.compress != "off"
-        ahead = 1 if on_policy else settings.max_staleness + 1
+        on_policy = settings.pipeline == "on_policy"
+        ring_size = 1 if on_gpu else 2 + (0 if on_policy else settings.max_staleness)
+        compress = compression(settings)
         return cls(
-            SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=1 if on_gpu else ahead + 1),
+            SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=ring_size, postproc=compress),
             prefetch_count=settings.prefetch_count,
             on_policy=on_policy,
             max_staleness=settings.max_staleness,
             threads=threads,
             seed=seed,
-            postproc=compressor(settings.compression_level, settings.compressed_keys()) if compress else None,
         )
 
     # -- public interface --------------------------------------------------------------------------------------------
@@ -458,7 +380,7 @@ class PipelinedDataCollector:
         """Wait until nothing is collected beside the caller: before the env is used, or native code that is not
         reentrant."""
         for item in list(self._items):
-            self._producer.wait(item)
+            self._wait(item)
         stream = self._producer.stream
         if stream is not None:
             torch.cuda.current_stream(stream.device).wait_stream(stream)
@@ -471,45 +393,21 @@ class PipelinedDataCollector:
         return torch.zeros((), dtype=torch.bool, device=self._ours().env.device)
 
     @property
-    def frames_per_batch(self) -> int:
-        """The base's."""
-        return self._ours().frames_per_batch
-
-    @property
     def fps(self) -> float:
         """Frames per second of the base's last rollout; 0 if it has none."""
         return getattr(self.base, "fps", 0.0)
 
-    def metrics(self) -> dict[str, float]:
-        """Return figures to log, by name: none."""
-        return {}
-
     def shutdown(self, timeout: float = SHUTDOWN_TIMEOUT_S) -> None:
         """End the thread after its current batch, and the base. May be called any number of times.
 
-        If the env does not return within `timeout` seconds, a warning names it and its thread is left behind.
+        Raises:
+            RuntimeError: the env has not finished its rollout within `timeout` seconds.
         """
+        is_first = self._finalizer.alive
         self._finalizer()
-        try:
-            self._producer.join(timeout)
-        except RuntimeError:
-            env = type(getattr(self.base, "env", self.base)).__name__
-            warnings.warn(
-                f"{env} has not finished its rollout {timeout:g} s after shutdown(): its thread is left behind. Look for a step that "
-                "waits for something, or give shutdown() a longer timeout",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            self._base_closed = True
-        if not self._base_closed:
-            self._base_closed = True
+        self._worker.close(timeout)
+        if is_first:
             getattr(self.base, "shutdown", lambda: None)()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.shutdown()
 
     # -- for algorithms.execution --------------------------------------------------------------------------------------
 
@@ -537,29 +435,32 @@ class PipelinedDataCollector:
         that is being collected is not waited for."""
         self._raise_if_closed()
         self._ours()
-        return {
+        state = {
             "taken": self._taken,
             "version": self.version,
             "frames": self.frames,
-            "weights": {} if self._weights is None else self._weights.state_dict(),
-            "episodes": {} if self.episodes is None else self.episodes.state_dict(),
-            **self._producer.state_before(self._taken + 1),
+            "weights": {} if self._weights is None else {str(v): weights for v, weights in self._weights.held.items()},
+            **(self._producer.state() if self._state is None else self._state),
         }
+        episodes = {} if self.episodes is None else self.episodes.state_dict()
+        return tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, state) | {"episodes": episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`: on a CPU the next batches are the same bit for bit, if the learner's weights are."""
         self._raise_if_closed()
-        self._ours()
+        base, generator = self._ours(), self._producer.generator
         self._restart(state["taken"] + 1)
         self._allowed = 0
-        self.settle()
-        self._producer.load_state_dict(state)
+        base.load_state_dict(state["base"])
+        if generator is not None:
+            restore_generator(generator, state["generator"], "sampled actions")
         if self._weights is not None:
             oldest = version_of(state["taken"] + 1, self.staleness)  # a run with a larger staleness saved more
-            self._weights.load_state_dict({v: weights for v, weights in state["weights"].items() if int(v) >= oldest})
+            self._weights.load(state["weights"])
+            self._weights.forget(oldest)
         if self.episodes is not None:
             self.episodes.load_state_dict(state["episodes"])
-        self._taken, self.version, self.frames = state["taken"], state["version"], state["frames"]
+        self._taken, self.version, self._frames = state["taken"], state["version"], state["frames"]
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -570,7 +471,7 @@ class PipelinedDataCollector:
             self._publish()
         number = self._taken + 1
         self._allow(number)
-        item = self._producer.wait(self._items[0])
+        item = self._wait(self._items[0])
         self._items.popleft()
         if item.error is not None:
             self._restart(number)
@@ -579,7 +480,6 @@ class PipelinedDataCollector:
             finally:
                 del item  # or the error would, through this frame, hold itself and the collector
         batch = self._receive(item)
-        self._producer.forget(number)
         self._taken = number
         if self._weights is not None:
             self._weights.forget(version_of(number + 1, self.staleness))
@@ -590,16 +490,38 @@ class PipelinedDataCollector:
         """Let the batches up to `number` be collected, as far as there is room."""
         self._allowed = max(self._allowed, number)
         while self._number <= self._allowed and len(self._items) < self._ahead:
-            self._items.append(self._producer.start(self._number))
+            if self._state is None:
+                self._state = self._producer.state()
+            self._items.append(self._start(self._number))
             self._number += 1
+
+    def _start(self, number: int) -> Future[Item]:
+        """Collect batch `number`: in the thread, or now, as work on the stream behind all that is queued so far."""
+        stream = self._producer.stream
+        if self._producer.in_thread or stream is None:
+            return self._worker.submit(self._producer.run, number)
+        stream.wait_stream(torch.cuda.current_stream(stream.device))
+        future = Future[Item]()
+        with torch.cuda.stream(stream):
+            future.set_result(self._producer.run(number))
+        return future
+
+    def _wait(self, future: Future[Item]) -> Item:
+        """Return what `_start` promised."""
+        self._worker.check()  # raises after a stop, and in a forked child
+        try:
+            return future.result()
+        except CancelledError:
+            raise RuntimeError("the collector was stopped while a batch was awaited") from None
 
     def _restart(self, number: int) -> None:
         """Discard what is collected; the next batch is `number`, once it is allowed."""
         for item in self._items:
             if not item.cancel():
-                self._producer.wait(item)
+                self._wait(item)
         self._items.clear()
-        self._number, self._producer.failed = number, False
+        self.settle()
+        self._number, self._state, self._producer.failed = number, None, False
 
     def _publish(self) -> None:
         if self._weights is not None:
@@ -608,15 +530,15 @@ class PipelinedDataCollector:
 
     def _receive(self, item: Item) -> Any:
         """Return the item's batch. On a GPU the learner's stream waits for it, its thread does not."""
-        batch, on_stream = item.batch, self._producer.stream is not None
-        if item.ready is not None:
-            learner = torch.cuda.current_stream(self._ours().env.device if on_stream else self.device)
+        batch, producer = item.batch, self._producer
+        if item.ready is not None and producer.stream is not None:
+            learner = torch.cuda.current_stream(producer.stream.device)
             learner.wait_event(item.ready)
-            if not on_stream:
+            if producer.in_thread:
                 tensors = batch.rows.values() if isinstance(batch, Rollout) else batch.values(True, True)
                 for tensor in tensors:
                     tensor.record_stream(learner)
-        if on_stream:
+        if not producer.in_thread:
             # The slot is collected into again as soon as the learner has taken its batch, so the learner's side copies.
             # Of a ring of one slot it copies to the same memory: an update that is captured as a graph reads there.
             base = self._ours()
@@ -629,8 +551,7 @@ class PipelinedDataCollector:
                 "draws from it. Draw from a torch.Generator of your own, or from slipstream.models.exploration.sampling_generator()",
                 stacklevel=4,
             )
-        self.frames = item.frames
-        self._bad = item.bad
+        self._frames, self._bad, self._state = item.frames, item.bad, item.state
         if self.episodes is not None and item.episodes is not None:
             sums, names = item.episodes
             if sums.is_cuda:
@@ -646,7 +567,7 @@ class PipelinedDataCollector:
         return self.base
 
     def _raise_if_closed(self) -> None:
-        if self._producer.stopped:
+        if not self._finalizer.alive:
             raise RuntimeError("this collector was shut down: build a new PipelinedDataCollector")
 
 
@@ -668,16 +589,10 @@ def queues_on_stream(base: SyncDataCollector) -> bool:
     return torch.device(base.env.device).type == "cuda"
 
 
-def _thread_setup(threads: int, device: torch.device | None) -> Callable[[], None]:
-    """Return a function that gives the thread that calls it its number of CPU threads, and the GPU."""
-    set_threads = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
-
-    def set_up() -> None:
-        if device is not None and device.type == "cuda":
-            torch.cuda.set_device(device)  # threads start on device 0
-        set_threads()
-
-    return set_up
+def _leave(worker: BackgroundWorker) -> None:
+    """Stop at the interpreter's exit: a thread inside of torch would crash it."""
+    worker.stop()
+    worker.close(EXIT_TIMEOUT_S)
 
 
 def _check_ring(base: Any, ahead: int) -> None:

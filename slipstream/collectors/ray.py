@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import torch
 from tensordict import TensorDict
@@ -161,7 +161,7 @@ class Request:
     version: int
 
 
-class RayDataCollector:
+class RayDataCollector(Collector):
     """Collect batches [count * N, T] with actors on a Ray cluster, beside the learner.
 
     Version v of the weights is that after v updates. Block i of all blocks, counted from 0, is asked for with version
@@ -260,6 +260,7 @@ class RayDataCollector:
             free.remove(place)
             self._place(block, request, place)
         self._taken, self._placed = self._taken + 1, 0
+        self._frames += self.frames_per_batch
         self._ask()
         return Rollout.of_rows(self._memory).to_tensordict()
 
@@ -272,21 +273,10 @@ class RayDataCollector:
         self._weights = [self._ray.put(pack_weights(self.policy))]
         self._ask()
 
-    def check(self) -> None:
-        """Do nothing: actors check their actions, and `rollout` raises."""
-
-    def settle(self) -> None:
-        """Do nothing: actors use neither the env nor the random numbers of this process."""
-
     @property
     def bad_actions(self) -> Tensor:
         """False: a batch with invalid actions is not returned."""
         return torch.zeros((), dtype=torch.bool, device=self._device)
-
-    @property
-    def frames(self) -> int:
-        """Frames delivered so far."""
-        return self._taken * self.frames_per_batch
 
     @property
     def fps(self) -> float:
@@ -320,6 +310,7 @@ class RayDataCollector:
         self._raise_if_closed()
         self._stop()
         self._taken = self._version = int(state["taken"])
+        self._frames = self._taken * self.frames_per_batch
         self._resumed = f" resumed after {self._taken}"
         self._rows = dict.fromkeys(range(self.count))  # unknown: nothing continues
         self.episodes.load_state_dict(state["episodes"])
@@ -331,28 +322,6 @@ class RayDataCollector:
             self._stop()
             if self._connected:
                 self._ray.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.shutdown()
-
-    # -- for algorithms.execution: only the update is captured ---------------------------------------------------------
-
-    @property
-    def acting(self) -> Any:
-        """The policy that learns; actors act with copies."""
-        return self.policy
-
-    def act_with(self, policy: Any) -> None:
-        """Do nothing: actors have their own copies."""
-
-    def capture_with(self, capture: Any) -> None:
-        """Do nothing: nothing is collected on this device."""
-
-    def compile_with(self, compile: Any) -> None:
-        """Do nothing: nothing is collected on this device."""
 
     # -- actors --------------------------------------------------------------------------------------------------------
 
@@ -468,6 +437,3 @@ class RayDataCollector:
     def _raise_if_closed(self) -> None:
         if self._closed:
             raise RuntimeError("this collector was shut down: build a new RayDataCollector")
-
-
-_CHECKED: type[Collector] = RayDataCollector  # by mypy: it has all methods

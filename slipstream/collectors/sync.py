@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.collectors.batch import LentBatch, RolloutMemory, write
+from slipstream.collectors.compressed import compression
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
 from slipstream.config.schema import CollectConfig
 from slipstream.envs.base import TensorEnv
@@ -28,7 +29,7 @@ Policy = Callable[[Observation], Tensor | Mapping[str, Tensor]]
 _OWN_KEYS = frozenset({"observation", "reward", "terminated", "truncated", "done", "valid", "info", "next", "mask"})
 
 
-class SyncDataCollector:
+class SyncDataCollector(Collector):
     """Collect batches [num_envs, T] of `policy` acting in `env`.
 
     Args:
@@ -40,7 +41,7 @@ class SyncDataCollector:
             batches those before their first steps as 'memory' (docs/memory.md).
         frames_per_batch: num_envs × T.
         total_frames: where iteration stops; -1 for never. Invalid frames count.
-        device: where batches are delivered; None for the env's device.
+        device: where batches are delivered; None for the env's device. On another device each batch is a copy.
         return_same_td: True returns views of a ring of `ring_size` slots, without a copy: a batch is valid until
             `ring_size` more have been collected, and raises `OverwrittenBatchError` afterwards. False returns a copy
             that the caller owns.
@@ -85,7 +86,6 @@ class SyncDataCollector:
         self.ring_size = ring_size
         self.episodes = EpisodeStatistics(env.num_envs, env.device)
         self._steps = frames_per_batch // env.num_envs
-        self._frames = 0
         self._timer = _RolloutTimer(env_device)
         self._observation: Observation = {}  # the env's current one, where the next rollout starts
         size = memory_size(policy)
@@ -93,11 +93,10 @@ class SyncDataCollector:
         self._needs_reset = True
         self._closed = False
         # A ring of slots if the slots themselves are returned; one slot if batches are copies of it.
-        self._moves = self.device != env_device
-        self._num_slots = ring_size if return_same_td and not split_trajs and not self._moves else 1
+        self._lends = return_same_td and not split_trajs and self.device == env_device
+        self._num_slots = ring_size if self._lends else 1
         self._slots: list[RolloutMemory] = []
-        self._delivered: list[Rollout | None] = [None] * ring_size  # the ring, if it is on another device than the env
-        self._lent: list[LentBatch | None] = [None] * ring_size  # the batches that are views of the ring
+        self._lent: list[LentBatch | None] = [None] * self._num_slots  # the batches that are views of the ring
         self._position = 0  # the next one in the ring
         self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
         self._compiled_step: Step = self._step
@@ -105,7 +104,7 @@ class SyncDataCollector:
     @classmethod
     def build(cls, env: TensorEnv, policy: Policy, frames: int, settings: CollectConfig, seed: int) -> Collector:
         """Return the collector of a training, with batches of `frames` frames in one memory."""
-        return cls(env, policy, frames, return_same_td=True, ring_size=1)
+        return cls(env, policy, frames, return_same_td=True, ring_size=1, postproc=compression(settings))
 
     # -- public interface --------------------------------------------------------------------------------------------
 
@@ -121,7 +120,7 @@ class SyncDataCollector:
         rollout = self._collect(check)
         if self.split_trajs:  # the policy's memory is of the first frames of the batch, not of the trajectories
             batch = split_trajectories(replace(rollout, memory=None).to_tensordict()).to(self.device)
-        elif self.return_same_td:
+        elif self._lends:
             batch = self._lent[position] = rollout.to_tensordict(LentBatch)
         else:
             batch = rollout.to_tensordict()
@@ -157,22 +156,12 @@ class SyncDataCollector:
         return self.env.bad_actions.any()
 
     @property
-    def frames(self) -> int:
-        """Frames collected so far."""
-        return self._frames
-
-    @property
     def fps(self) -> float:
         """Frames per second of the last rollout, without the learner's time; 0 before the first."""
         seconds = self._timer.seconds()
         return self.frames_per_batch / seconds if seconds else 0.0
 
     _fps = fps  # NavRL's train.py reads this name
-
-    @property
-    def acting(self) -> Policy:
-        """The policy that acts."""
-        return self.policy
 
     def act_with(self, policy: Policy) -> None:
         """Act with another policy from the next rollout on."""
@@ -186,29 +175,10 @@ class SyncDataCollector:
         """Wrap the device work of one step (policy, env, writing the frame) with `compile` (`torch.compile`)."""
         self._compiled_step = compile(self._step, self.env)
 
-    runs_ahead = False  # nothing is collected beside the caller
-
-    def publish(self) -> None:
-        """Do nothing: the next rollout acts with the present weights anyway."""
-
-    def metrics(self) -> dict[str, float]:
-        """Return figures to log, by name: none."""
-        return {}
-
-    def settle(self) -> None:
-        """Do nothing: nothing is collected beside the caller."""
-
     def shutdown(self) -> None:
         """Free the memory. The env stays the caller's; returned batches stay readable."""
         self._closed = True
-        self._slots, self._observation = [], {}
-        self._delivered, self._lent = [None] * self.ring_size, [None] * self.ring_size
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.shutdown()
+        self._slots, self._observation, self._lent = [], {}, []
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of everything the next batches depend on, except the policy and torch's global generators."""
@@ -241,8 +211,8 @@ class SyncDataCollector:
         Any interruption, also Ctrl-C, drops the steps and leaves the collector usable.
         """
         self._raise_if_closed()
-        position, slot = self._position, self._position % self._num_slots
-        lent, self._lent[position] = self._lent[position], None
+        slot = self._position
+        lent, self._lent[slot] = self._lent[slot], None
         if lent is not None:
             lent.expire()
         with torch.no_grad():
@@ -258,11 +228,9 @@ class SyncDataCollector:
             if check:
                 self.check()
             rollout = Rollout.of_rows(self._slots[slot].tensors)
-            if not self.return_same_td and not self.split_trajs:
-                return rollout.copy(self.device)
-            if self._moves and not self.split_trajs:
-                rollout = self._delivered[position] = rollout.copy(self.device, self._delivered[position])
-        self._position = (position + 1) % self.ring_size
+            if not self._lends and not self.split_trajs:
+                rollout = rollout.copy(self.device)
+        self._position = (slot + 1) % self._num_slots
         return rollout
 
     def _fill(self, slot: int) -> None:

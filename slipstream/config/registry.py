@@ -45,7 +45,6 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "sync": "slipstream.collectors.sync:SyncDataCollector",
         "pipelined": "slipstream.collectors.pipelined:PipelinedDataCollector",
         "stored": "slipstream.collectors.stored:StoredDataCollector",
-        "compressed": "slipstream.collectors.compressed:CompressedDataCollector",
         "ray": "slipstream.collectors.ray:RayDataCollector",
     },
     "gymnasium": {  # ids of `gymnasium.make`

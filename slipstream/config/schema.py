@@ -46,9 +46,7 @@ class CollectConfig:
     @property
     def collector(self) -> str:
         """The name, in the registry, of the collector that these settings choose."""
-        if self.pipeline != "off":
-            return "pipelined"
-        return "sync" if self.compress == "off" else "compressed"
+        return "sync" if self.pipeline == "off" else "pipelined"
 
     def compressed_keys(self) -> list[str] | None:
         """Return the names of the observations to compress; None for all. `compress` must not be off."""

@@ -172,15 +172,15 @@ def test_bc_refuses_a_network_that_is_no_actor_critic():
 
 def test_compressed_batches_teach_the_same():
     weights = []
-    for pieces in (0, 1, 7):
+    for compress in (False, True):
         env, policy, learner = make("gru")
-        collector = SyncDataCollector(env, policy, N * T // max(1, pieces), return_same_td=True, ring_size=1)
-        if pieces:
-            collector = CompressedDataCollector(collector, keys=["position"], pieces=pieces)
+        collector = SyncDataCollector(env, policy, N * T, return_same_td=True, ring_size=1)
+        if compress:
+            collector = CompressedDataCollector(collector, keys=["position"])
         for _ in range(3):
             learner.update(collector.rollout())
         weights.append(torch.cat([p.detach().flatten() for p in policy.parameters()]))
-    assert torch.equal(weights[0], weights[1]) and torch.equal(weights[0], weights[2])
+    assert torch.equal(weights[0], weights[1])
 
 
 def test_trajectories_leave_the_memory_out():
@@ -194,7 +194,7 @@ FORMS = {
     "stack": ["model.memory=stack"],
     "pipelined": ["model.memory=gru", "collect.pipeline=on"],
     "on policy": ["model.memory=stack", "collect.pipeline=on_policy"],
-    "compressed": ["model.memory=gru", "collect.compress=all", "collect.pieces=2"],
+    "compressed": ["model.memory=gru", "collect.compress=all"],
     "bf16, limits": ["model.memory=gru", "algo.bf16=true", "algo.kl_limit=0.01", "algo.schedule=adaptive"],
 }
 

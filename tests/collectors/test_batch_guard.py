@@ -103,14 +103,3 @@ def test_a_rollout_broken_off_has_overwritten_its_slot(counter_env, policy):
         collector.rollout()
     with pytest.raises(OverwrittenBatchError):
         batch["reward"]
-
-
-def test_a_ring_on_another_device_is_guarded_as_well(counter_env, policy):
-    collector = SyncDataCollector(counter_env(2), policy, 6, device="meta", return_same_td=True)
-    first = collector.rollout()
-    second = collector.rollout()
-    assert first["reward"].shape == (2, 3)
-    collector.rollout()
-    assert second["reward"].shape == (2, 3)
-    with pytest.raises(OverwrittenBatchError):
-        first["reward"]

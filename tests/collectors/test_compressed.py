@@ -152,12 +152,11 @@ def test_ppo_learns_the_same_from_a_compressed_batch(counter_env):
         env = counter_env(4)
         policy = build_policy({"count": Box((3,)), "trace": Box((2, 2))}, env.action_spec, ModelConfig(trunk=[16]))
         algo = PPO(policy, PPOConfig(minibatches=4, epochs=2))
-        base = SyncDataCollector(env, policy, 4 * 8)
-        compressor = partial(compress_rollout, keys=["trace"])
-        collector = PipelinedDataCollector(base, seed=1, postproc=compressor if compress else None) if late else base
+        postproc = partial(compress_rollout, keys=["trace"]) if compress else None
+        base = SyncDataCollector(env, policy, 4 * 8, postproc=postproc)
+        collector = PipelinedDataCollector(base, seed=1) if late else base
         for _ in range(3):
-            batch = collector.rollout()
-            algo.update(compressor(batch) if compress and not late else batch)
+            algo.update(collector.rollout())
         collector.shutdown()
         return [p.detach().clone() for p in policy.parameters()]
 

@@ -302,7 +302,7 @@ def test_postprocessing_happens_beside_the_learner(pipeline):
         where.append(threading.current_thread().name)
         return batch.set("twice", 2 * batch["reward"])
 
-    batch = pipeline(UpdateCounter(), postproc=double).rollout()
+    batch = pipeline(UpdateCounter(), base={"postproc": double}).rollout()
     assert torch.equal(batch["twice"], 2 * batch["reward"])
     assert where[0] == "slipstream collector thread"
 
