@@ -37,7 +37,7 @@ class BCConfig:
     """The settings of `algo.*`. A frame is one sample that is learned from, stored or flown."""
 
     name: str = "bc"
-    data: str | None = None  # rollout files, a Minari dataset, a replay folder or a run: frames to learn from
+    data: str | None = None  # rollout files, a replay folder or a run: frames to learn from
     teacher: str | None = None  # a run, checkpoint or policy file whose actions are learned; it reads all observations
     buffer_size: int = 10_000_000  # frames of algo.data in memory, the newest
     rollout_steps: int = 32  # an iteration learns from env.num_envs times as many frames

@@ -1,5 +1,4 @@
-"""Experience from files: rollout files, saved replay buffers and Minari datasets, checked against an env's specs. Files
-are not trusted.
+"""Experience from files: rollout files and saved replay buffers, checked against an env's specs. Files are not trusted.
 
 Rows are flat tensors [n, ...] by key: ("observation", name), ("next", "observation", name), ("action",), ("reward",),
 ("terminated",), ("truncated",). Steps of one environment follow one another.
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor
 
 from slipstream.algorithms.base import Learner
-from slipstream.algorithms.minari import find_minari, read_minari
 from slipstream.algorithms.offpolicy import ReplayLearner
 from slipstream.checkpoint.errors import reading_state
 from slipstream.checkpoint.load import find_file, find_run, load_checkpoint, newest_good
@@ -40,8 +38,8 @@ OUTCOMES: tuple[Key, ...] = (("reward",), ("terminated",), ("truncated",))
 
 
 class StoredData:
-    """The transitions at `path`: a folder of rollout files or one of them, a Minari dataset, a replay folder, a
-    checkpoint with a replay buffer, or a run folder that has one of these.
+    """The transitions at `path`: a folder of rollout files or one of them, a replay folder, a checkpoint with a replay
+    buffer, or a run folder that has one of these.
 
     Args:
         path: Where they are.
@@ -60,15 +58,12 @@ class StoredData:
         """Return the function that yields the newest so many transitions of what is at `path`, the oldest first."""
         from slipstream.replay.stored import is_replay_folder, open_stored  # loads native code
 
-        path, specs = self.path, (self._observation_spec, self._action_spec)
+        path = self.path
         files = [path] if path.match("rollout_*.slip") and not path.is_dir() else rollout_files(path)
         if files:
             return partial(self._read_files, files)
         if is_replay_folder(path):
             return partial(self._read_buffer, open_stored(path))
-        dataset = find_minari(path)
-        if dataset is not None:
-            return partial(read_minari, dataset, specs, self.name)
         state = self._replay_state()
         if state is not None:
             return partial(self._read_buffer, open_stored(state))
@@ -76,8 +71,8 @@ class StoredData:
         if not files:
             why = "has no transitions" if path.exists() else "does not exist"
             raise ConfigError(
-                f"{self.name} {why}: give a folder of rollout files (rollout_save_interval, RolloutStorage), a Minari "
-                "dataset, a replay folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
+                f"{self.name} {why}: give a folder of rollout files (rollout_save_interval, RolloutStorage), a replay "
+                "folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
             )
         return partial(self._read_files, files)
 

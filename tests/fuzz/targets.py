@@ -19,7 +19,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import h5py
 import mutate
 import numpy as np
 import torch
@@ -27,13 +26,11 @@ from guard import GuardedBuffers, GuardedMemory, decode
 from tensordict import TensorDict
 
 from slipstream import RolloutStorage, load_checkpoint
-from slipstream.algorithms.stored import StoredData
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.checkpoint.load import CheckpointFile, newest_good
 from slipstream.checkpoint.retention import base_of
 from slipstream.cli import main
 from slipstream.config.help import ConfigError
-from slipstream.envs.specs import Box
 from slipstream.replay import ReplayBuffer
 from slipstream.rollouts.export import episodes
 from slipstream.storage.blocks import BlockColumn
@@ -321,37 +318,6 @@ def use_rollout(data: bytes, folder: Path, rng: random.Random) -> None:
         file.read_slice(envs=[0], steps=[0, 2])
     with contextlib.suppress(*UNFIT):
         list(episodes(storage, [1]))
-
-
-MINARI_SPECS = {"state": Box((2,))}, Box((1,), -1.0, 1.0)
-
-
-def minari_seeds(folder: Path) -> list[bytes]:
-    path, made = folder / "seed.hdf5", []
-    for settings in ({}, {"compression": "gzip"}):
-        with h5py.File(path, "w") as file:
-            for number, steps in enumerate((3, 9)):
-                episode = file.create_group(f"episode_{number}")
-                arrays = {"observations/state": np.ones((steps + 1, 2), "f4"), "actions": np.zeros((steps, 1), "f4")}
-                arrays |= {"rewards": np.ones(steps)} | dict.fromkeys(
-                    ("terminations", "truncations"), np.arange(steps) > 7
-                )
-                for name, values in arrays.items():
-                    episode.create_dataset(
-                        name, data=values, chunks=True, maxshape=(None, *values.shape[1:]), **settings
-                    )
-        made.append(path.read_bytes())
-    return made
-
-
-@target(mutate.change_bytes, (SaveError, ConfigError), 10_000, minari_seeds)
-def use_minari(data: bytes, folder: Path, rng: random.Random) -> None:
-    (folder / "data").mkdir(exist_ok=True)
-    (folder / "data" / "metadata.json").write_text("{}")
-    (folder / "data" / "main_data.hdf5").write_bytes(data)
-    stored = StoredData(folder, MINARI_SPECS, "init_replay")
-    for rows in stored.chunks(rng.choice((4, 100)), 1000):
-        touch(rows)
 
 
 # --- replay

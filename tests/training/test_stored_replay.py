@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_runs import differences, state_of
@@ -15,6 +18,7 @@ from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
+from slipstream.envs.specs import Box
 from slipstream.replay import PrioritizedSampler, ReplayBuffer
 from slipstream.training.trainer import Trainer
 
@@ -141,6 +145,27 @@ def test_n_step_returns_end_where_stored_episodes_do(tmp_path):
             buffers, steps = (plain, trainer.learner.buffer), torch.arange(len(plain))
             a, b = (buffer.get(steps, n_step=3, gamma=0.9) for buffer in buffers)
         assert torch.equal(a["reward"], b["reward"]) and torch.equal(a["discount"], b["discount"])
+
+
+def test_the_documented_script_reads_a_minari_dataset(tmp_path, monkeypatch):
+    minari, gymnasium = pytest.importorskip("minari"), pytest.importorskip("gymnasium")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    ends, box = np.arange(5) == 4, gymnasium.spaces.Box(-1, 1, (2,))
+    episode = minari.data_collector.EpisodeBuffer(
+        id=0, observations=np.arange(12.0).reshape(6, 2), actions=np.full((5, 2), 0.5, np.float32),
+        rewards=np.arange(5.0), terminations=ends, truncations=ends & False,
+    )  # fmt: skip
+    minari.create_dataset_from_buffers("mine-v0", [episode], observation_space=box, action_space=box)
+    page = (Path(__file__).parents[2] / "docs" / "stored-data.md").read_text()
+    code = re.search(r"```python\n(# to_rollouts.*?)```", page, re.DOTALL)[1].replace(
+        "mujoco/pusher/expert-v0", "mine-v0"
+    )
+    exec(code, {})
+    specs = {"observation": Box((2,))}, Box((2,), -1.0, 1.0)
+    (rows,) = StoredData(tmp_path / "pusher", specs, "init_replay").chunks(100, 100)
+    assert rows["next", "observation", "observation"].tolist() == np.arange(2.0, 12).reshape(5, 2).tolist()
+    assert rows["reward",].tolist() == [0, 1, 2, 3, 4] and rows["terminated",].tolist() == ends.tolist()
 
 
 def test_only_the_newest_that_fit_are_taken(tmp_path):
