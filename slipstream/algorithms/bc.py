@@ -23,7 +23,6 @@ from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Observation
-from slipstream.models.encoders import Specs
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, HybridHead, Parameters
 from slipstream.models.memory import MEMORY, memory_size
@@ -80,11 +79,6 @@ class BC(PPO):
         self._seen: tuple[str, ...] = ()  # all observations of the env
         check_policy(policy, "BC", ActorCritic, "features", "distribution", "memory")
         self._clip_heads("actor", "encoder", "memory")
-
-    @classmethod
-    def build(cls, policy: ActorCritic, config: Any, observation_spec: Specs, seed: int, fresh: bool) -> BC:
-        """Return the learner of `policy`."""
-        return cls(policy, config)
 
     def bind(self, env: TensorEnv) -> None:
         """Read the stored frames and the teacher for an env."""

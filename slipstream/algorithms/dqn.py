@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.models.off_policy import QPolicy
 
@@ -49,9 +48,7 @@ class DQN(OffPolicy):
 
     def __init__(self, policy: QPolicy, config: DQNConfig | None = None) -> None:
         super().__init__(policy, config or DQNConfig())
-        self.target = deepcopy(policy)
-        self.networks["target"] = self.target
-        self._target_updater = TargetUpdater(self.target, policy, self.config.tau)
+        self.target = self.add_target("target", policy)
         self._optimizer = self.adam("policy", list(policy.parameters()))
 
     def step(self, rows: Transitions) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -61,7 +58,7 @@ class DQN(OffPolicy):
         loss = weighted_mean(F.smooth_l1_loss(value, td_target, reduction="none"), rows.weight)
         self.optimizer_step(self._optimizer, loss)
         if self.updates % self.config.target_interval == 0:
-            self._target_updater.soft_update()
+            self.move_targets()
         return (loss.detach(), value.detach().mean(), self.policy.random_share), (value.detach() - td_target).abs()
 
     @torch.no_grad()

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from tensordict import TensorDictBase
@@ -132,17 +133,15 @@ class OffPolicy(ABC):
         self.policy = policy
         self.config = config
         self.device = next(policy.parameters()).device
-        # A GPU's rate is a tensor, which a captured update follows; a CPU's Adam takes 0.2 ms with that and 0.12 with a
-        # number.
-        on_gpu = self.device.type == "cuda"
-        rate = config.learning_rate
-        self.learning_rate: Tensor | float = torch.tensor(rate, device=self.device) if on_gpu else rate
+        self.learning_rate = config.learning_rate
         self.updates = 0  # gradient steps so far
         self.random_warmup = True  # False where the policy comes with something learned
         self.td_error: Tensor = torch.zeros(0)  # [B] of the batch just learned from: new priorities
         self.average: Average | None = None  # see `Learner`
         self.networks: dict[str, nn.Module] = {"policy": policy}  # what a checkpoint holds
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self._targets: list[Tensor] = []  # weights of all target networks, and those that they follow
+        self._online: list[Tensor] = []
 
     @classmethod
     def network(cls, observation_spec: Specs, action_spec: Spec, model: Any, settings: Mapping[str, Any]) -> Any:
@@ -156,18 +155,13 @@ class OffPolicy(ABC):
         check_policy(policy, cls.__name__, cls.Policy, "keys", "config", "random_share", *cls.policy_needs)
 
     @classmethod
-    def create(cls, policy: Any, config: Any, observation_spec: Specs) -> Self:
-        """Return the algorithm with critics of its own, if it needs some besides the policy."""
-        cls.check_policy(policy)
-        make: Any = cls
-        if cls.has_critics:
-            return make(policy, Critics(observation_spec, policy.dims, policy.config), config)
-        return make(policy, config)
-
-    @classmethod
     def build(cls, policy: Any, config: Any, observation_spec: Specs, seed: int, fresh: bool) -> ReplayLearner:
-        """Return a learner with a replay buffer; one that is not `fresh` acts by itself in the warm-up."""
-        algo = cls.create(policy, config, observation_spec)
+        """Return a learner with critics, if the algorithm has some, and a replay buffer; a policy that is not `fresh`
+        acts by itself in the warm-up."""
+        cls.check_policy(policy)
+        critics = [Critics(observation_spec, policy.dims, policy.config)] if cls.has_critics else []
+        make: Any = cls
+        algo: OffPolicy = make(policy, *critics, config)
         algo.random_warmup = fresh
         return ReplayLearner(algo, make_buffer(config, algo.device, seed))
 
@@ -203,13 +197,9 @@ class OffPolicy(ABC):
         return 0.0
 
     def _set_learning_rate(self, rate: float) -> None:
-        if isinstance(self.learning_rate, Tensor):
-            self.learning_rate.fill_(rate)
-        else:
-            self.learning_rate = rate
+        self.learning_rate = rate
         for optimizer in self.optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = self.learning_rate
+            optimizer.param_groups[0]["lr"] = rate
 
     # -- tools of a step -----------------------------------------------------------------------------------------------
 
@@ -228,15 +218,27 @@ class OffPolicy(ABC):
             torch._foreach_mul_(grads, (self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         apply_gradients(optimizer, grads)
 
-    # -- state
-    # -----------------------------------------------------------------------------------------------------------
+    def add_target(self, name: str, online: nn.Module) -> Any:
+        """Return a copy of a network that `move_targets` moves slowly towards it."""
+        target = deepcopy(online).requires_grad_(False)
+        self.networks[name] = target
+        self._targets += target.parameters()
+        self._online += online.parameters()
+        return target
+
+    @torch.no_grad()
+    def move_targets(self) -> None:
+        """Move all target networks by a share `tau`, in one kernel on a GPU."""
+        torch._foreach_lerp_(self._targets, self._online, self.config.tau)
+
+    # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next updates depend on, except the transitions."""
         return {
             **{name: network.state_dict() for name, network in self.networks.items()},
             "optimizers": {name: optimizer.state_dict()["state"] for name, optimizer in self.optimizers.items()},
-            "learning_rate": float(self.learning_rate),
+            "learning_rate": self.learning_rate,
             "updates": self.updates,
             "random_warmup": self.random_warmup,
         }
@@ -368,21 +370,6 @@ def make_buffer(config: OffPolicyConfig, device: torch.device, seed: int) -> Rep
         sampler = PrioritizedSampler(config.priority_exponent, config.importance_exponent)
     settings = {"codec": config.codec, "sampler": sampler, "seed": seed}
     return ReplayBuffer(config.buffer_size, device=device, storage=device.type, **settings)
-
-
-class TargetUpdater:
-    """Moves a target network slowly towards another: one kernel for all weights on a GPU, one call on a CPU."""
-
-    def __init__(self, target: nn.Module, online: nn.Module, tau: float) -> None:
-        target.requires_grad_(False)
-        self._target: list[Tensor] = list(target.parameters())
-        self._online: list[Tensor] = list(online.parameters())
-        self._tau = tau
-
-    @torch.no_grad()
-    def soft_update(self) -> None:
-        """Move the target by a share tau."""
-        torch._foreach_lerp_(self._target, self._online, self._tau)
 
 
 def weighted_mean(loss: Tensor, weight: Tensor | None) -> Tensor:

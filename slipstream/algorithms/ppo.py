@@ -240,14 +240,12 @@ class PPO(Learner):
         if not parts % count:
             return
         divisor = max(k for k in range(1, min(count, parts + 1)) if parts % k == 0)
-        if self._has_memory:
-            raise ValueError(
-                f"a batch of {parts} environments does not divide into algo.minibatches={count}: a policy with memory "
-                f"learns from environments with all of their steps; choose a divisor of env.num_envs, such as {divisor}"
-            )
+        what, size = "frames", "env.num_envs × algo.rollout_steps"
+        if self._has_memory:  # it learns from environments with all of their steps
+            what, size = "environments", "env.num_envs (model.memory)"
         raise ValueError(
-            f"a batch of {parts} frames does not divide into algo.minibatches={count}: "
-            f"choose a divisor of env.num_envs × algo.rollout_steps, such as {divisor}"
+            f"a batch of {parts} {what} does not divide into algo.minibatches={count}: choose a divisor of {size}, "
+            f"such as {divisor}"
         )
 
     def _minibatches(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:

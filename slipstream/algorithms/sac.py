@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, Transitions, weighted_mean
 from slipstream.models.off_policy import Critics, SquashedGaussianPolicy
 
 
@@ -43,11 +42,10 @@ class SAC(OffPolicy):
         super().__init__(policy, config or SACConfig())
         config = self.config
         self.critics = critics.to(self.device)
-        self.target = deepcopy(self.critics)
         # The temperature (the reward of one nat of entropy), as its logarithm.
         self.temperature = nn.ParameterDict({"log": torch.tensor(math.log(config.entropy))}).to(self.device)
-        self.networks |= {"critics": self.critics, "target": self.target, "entropy_price": self.temperature}
-        self._target_updater = TargetUpdater(self.target, self.critics, config.tau)
+        self.networks |= {"critics": self.critics, "entropy_price": self.temperature}
+        self.target = self.add_target("target", self.critics)
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         # One optimizer for the policy and the temperature: their losses share no weights, so one pass serves both.
         temperature = self.temperature.parameters() if config.learn_entropy else ()
@@ -70,7 +68,7 @@ class SAC(OffPolicy):
         if self.config.learn_entropy:  # too little entropy raises the temperature
             loss = loss - self.temperature["log"] * (log_prob.detach().mean() + self.target_entropy)
         self.optimizer_step(self._actor_optimizer, loss)
-        self._target_updater.soft_update()
+        self.move_targets()
         metrics = (critic_loss.detach(), actor_loss.detach(), values.detach().mean(), -log_prob.detach().mean(), alpha)
         return metrics, errors.detach().abs().mean(0)
 

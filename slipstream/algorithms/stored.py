@@ -6,10 +6,9 @@ Rows are flat tensors [n, ...] by key: ("observation", name), ("next", "observat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,9 +26,6 @@ from slipstream.rollouts.file import RolloutFile
 from slipstream.rollouts.storage import rollout_files
 from slipstream.storage.schema import flatten
 from slipstream.storage.tensor_file import Reader
-
-if TYPE_CHECKING:
-    from slipstream.replay import ReplayBuffer
 
 Key = tuple[str, ...]
 Rows = dict[Key, Tensor]
@@ -52,21 +48,28 @@ class StoredData:
         self.path, self.name = Path(path), f"{asked}={path}"
         self._observation_spec, self._action_spec = specs
         self._nexts = nexts
-        self._open = self._find()
 
-    def _find(self) -> Callable[[int], Iterator[Mapping[Key, Tensor]]]:
-        """Return the function that yields the newest so many transitions of what is at `path`, the oldest first."""
-        from slipstream.replay.stored import is_replay_folder, open_stored  # loads native code
+    def chunks(self, rows: int, newest: int) -> Iterator[Rows]:
+        """Yield about the `newest` transitions, the oldest first, at most `rows` at a time; frames that are not valid
+        are left out."""
+        for part in self._parts(newest):
+            checked = self._check(part)
+            for start in range(0, len(checked["action",]), rows):
+                yield {key: value[start : start + rows] for key, value in checked.items()}
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _parts(self, newest: int) -> Iterator[Mapping[Key, Tensor]]:
+        """Yield the newest transitions of what is at `path`, the oldest first."""
+        from slipstream.replay.stored import is_replay_folder  # loads native code
 
         path = self.path
         files = [path] if path.match("rollout_*.slip") and not path.is_dir() else rollout_files(path)
         if files:
-            return partial(self._read_files, files)
-        if is_replay_folder(path):
-            return partial(self._read_buffer, open_stored(path))
-        state = self._replay_state()
+            return self._read_files(files, newest)
+        state = path if is_replay_folder(path) else self._replay_state()
         if state is not None:
-            return partial(self._read_buffer, open_stored(state))
+            return self._read_buffer(state, newest)
         files = rollout_files(path / "rollouts")
         if not files:
             why = "has no transitions" if path.exists() else "does not exist"
@@ -74,7 +77,7 @@ class StoredData:
                 f"{self.name} {why}: give a folder of rollout files (rollout_save_interval, RolloutStorage), a replay "
                 "folder, or a run whose checkpoints hold its buffer (algo.save_replay=on)"
             )
-        return partial(self._read_files, files)
+        return self._read_files(files, newest)
 
     def _replay_state(self) -> Mapping[str, Any] | None:
         """Return the replay buffer in a checkpoint file, or in the newest good one of a run; None if there is none."""
@@ -91,22 +94,11 @@ class StoredData:
             found = state["algo"].get("replay")
             return None if found is None else dict(found)
 
-    # -- reading -------------------------------------------------------------------------------------------------------
+    def _read_buffer(self, source: Path | Mapping[str, Any], newest: int) -> Iterator[Mapping[Key, Tensor]]:
+        """Yield the steps of a replay folder, or of the state of a buffer."""
+        from slipstream.replay.stored import open_stored, read_transitions
 
-    def chunks(self, rows: int, newest: int) -> Iterator[Rows]:
-        """Yield about the `newest` transitions, at most `rows` at a time; frames that are not valid are left out.
-
-        May be called once.
-        """
-        for part in self._open(newest):
-            checked = self._check(part)
-            for start in range(0, len(checked["action",]), rows):
-                yield {key: value[start : start + rows] for key, value in checked.items()}
-
-    def _read_buffer(self, buffer: ReplayBuffer, newest: int) -> Iterator[Mapping[Key, Tensor]]:
-        from slipstream.replay.stored import read_transitions
-
-        with buffer:
+        with open_stored(source) as buffer:
             yield from map(flatten, read_transitions(buffer, READ_AT_ONCE, newest))
 
     def _read_files(self, files: list[Path], newest: int) -> Iterator[Mapping[Key, Tensor]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, TargetUpdater, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import OffPolicy, OffPolicyConfig, Transitions, weighted_mean
 from slipstream.config.validation import check_range
 from slipstream.models.off_policy import Critics, DeterministicPolicy
 
@@ -48,10 +47,9 @@ class TD3(OffPolicy):
         super().__init__(policy, config or TD3Config())
         policy.noise = self.config.noise
         self.critics = critics.to(self.device)
-        self.target, self.target_policy = deepcopy(self.critics), deepcopy(policy)
-        self.networks |= {"critics": self.critics, "target": self.target, "target_policy": self.target_policy}
-        pairs = (self.target, self.critics), (self.target_policy, policy)
-        self._target_updaters = [TargetUpdater(target, online, self.config.tau) for target, online in pairs]
+        self.networks["critics"] = self.critics
+        self.target = self.add_target("target", self.critics)
+        self.target_policy = self.add_target("target_policy", policy)
         self._critic_optimizer = self.adam("critics", list(self.critics.parameters()))
         self._actor_optimizer = self.adam("policy", list(policy.parameters()))
         self._actor_loss: Tensor | None = None  # the last one, reported in steps without one
@@ -67,8 +65,7 @@ class TD3(OffPolicy):
             actor_loss = self.actor_loss(rows)
             self.optimizer_step(self._actor_optimizer, actor_loss)
             self._actor_loss = actor_loss.detach()
-            for updater in self._target_updaters:
-                updater.soft_update()
+            self.move_targets()
         elif self._actor_loss is None:
             with torch.no_grad():
                 self._actor_loss = self.actor_loss(rows)

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 
 from slipstream.algorithms.dqn import DQN, DQNConfig
-from slipstream.algorithms.offpolicy import TargetUpdater, Transitions, weighted_mean
+from slipstream.algorithms.offpolicy import Transitions, weighted_mean
 from slipstream.algorithms.sac import SAC, SACConfig
 from slipstream.algorithms.td3 import TD3, TD3Config
 from slipstream.envs.specs import Box, Discrete, Hybrid
@@ -256,17 +256,16 @@ def test_the_policy_and_the_targets_wait_for_the_critics():
     assert not any(torch.equal(a, b) for a, b in zip(start, now, strict=False))
 
 
-def test_a_follower_moves_by_its_share():
-    target, online = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
-    with torch.no_grad():
-        target.weight.fill_(0.0)
-        online.weight.fill_(10.0)
-    follower = TargetUpdater(target, online, 0.1)
-    follower.soft_update()
-    assert target.weight.item() == pytest.approx(1.0)
-    follower.soft_update()
-    assert target.weight.item() == pytest.approx(1.9)
-    assert not target.weight.requires_grad and online.weight.requires_grad
+def test_targets_move_by_their_share():
+    algo = td3(tau=0.1)
+    for target, online in zip(algo._targets, algo._online, strict=True):
+        target.fill_(0.0)
+        online.data.fill_(10.0)
+    for expected in (1.0, 1.9):
+        algo.move_targets()
+        moved = torch.cat((weights_of(algo.target), weights_of(algo.target_policy)))
+        torch.testing.assert_close(moved, torch.full_like(moved, expected))
+    assert not algo.target_policy.head.weight.requires_grad and algo.policy.head.weight.requires_grad
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------

@@ -129,12 +129,7 @@ def use_compiler_cache(device: torch.device) -> None:
         own = re.sub(r"[^\w.+-]+", "_", f"{name}-torch{torch.__version__}{triton}")
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slipstream" / "compiler" / own
         folder.mkdir(parents=True, exist_ok=True)
-    except (
-        OSError,
-        RuntimeError,
-        KeyError,
-        ImportError,
-    ):  # no name of the user, no home, or one that cannot be written
+    except (OSError, RuntimeError, KeyError, ImportError):  # no name of the user, or no home that can be written
         return
     if os.access(folder, os.W_OK):
         os.environ["TORCHINDUCTOR_CACHE_DIR"], os.environ["TRITON_CACHE_DIR"] = str(folder), str(folder / "triton")
