@@ -150,18 +150,10 @@ class StepIndex:
 
     # searching
 
-    def pieces_of(self, steps: np.ndarray) -> np.ndarray:
-        """Return the piece of each of `steps`, int64 [B], which must be in [head_step, tail_step)."""
-        return self._base + self._locate(steps)[0]
-
     def rows_of(self, steps: np.ndarray) -> np.ndarray:
         """Return the row of each step."""
         at, offsets = self._locate(steps)
         return self._pieces[at, ROW] + offsets
-
-    def first_steps(self, pieces: np.ndarray) -> np.ndarray:
-        """Return the number of each piece's first step."""
-        return self._pieces[pieces - self._base, STEP]
 
     def transitions(self, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows of `n_step` steps from each step on, fewer at the end of its episode.

@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_replay_keys import documents_episode
 
-from slipstream import DictReplayBuffer, PrefixSum, ReplayBuffer, sample_batch
+from slipstream import DictReplayBuffer, PrefixSum, ReplayBuffer, compress_image_seq, sample_batch
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,34 @@ def test_sample_batch_takes_either_buffer_and_the_documents_arguments():
     batch = sample_batch(buffer, 5, buffer.episode_lens_prefix_sum, "cpu")
     assert batch["gridmap_inputs"].shape == (5, 12, 12)
     assert set(sample_batch(buffer.buffer, 5, keys=["action"])) == {"action"}
+
+
+def test_arrays_of_varying_size_come_padded_with_masks():
+    buffer = DictReplayBuffer(100, ragged={"node_inputs": (4, None)})
+    nodes = [np.full((n, 2), n, np.float32) for n in (1, 3, 4, 2)]
+    buffer.add({"node_inputs": nodes, "done": np.arange(4) == 3})
+    drawn = buffer.sample(50)
+    assert set(drawn) == {"node_inputs", "node_inputs_mask", "done"}
+    for padded, mask in zip(drawn["node_inputs"], drawn["node_inputs_mask"], strict=True):
+        n = int(mask.sum())
+        assert padded[mask].tolist() == [[n, n]] * n and not padded[~mask].any()
+    with pytest.raises((TypeError, ValueError), match="ragged|inhomogeneous"):
+        DictReplayBuffer(100).add({"node_inputs": nodes, "done": np.arange(4) == 3})
+
+
+@pytest.mark.parametrize("param", [{"batch_size": 5, "image_shape": (3, 3)}, 5])
+def test_the_documents_calls_of_sample_batch(param):
+    lengths = PrefixSum(100)
+    lengths.add(4)
+    frames = np.arange(36, dtype=np.float32).reshape(4, 3, 3)
+    lists = {"done": [False] * 4} if param == 5 else {"gridmap_inputs": [compress_image_seq(frames)], "done": [0] * 4}
+    for batch in (
+        sample_batch(lists, lengths, param, "cpu"),
+        sample_batch(lists, episode_lens_prefix_sum=lengths, train_param=param, device="cpu"),
+    ):
+        assert batch["done"].shape == (5,)
+        if param != 5:
+            assert all(any(np.array_equal(x, frame) for frame in frames) for x in batch["gridmap_inputs"].numpy())
 
 
 def test_an_episode_longer_than_the_buffer_keeps_its_end():
