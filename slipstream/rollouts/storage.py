@@ -77,12 +77,13 @@ class RolloutStorage(SnapshotSaver):
 
     # --- writing
 
-    def save(self, data: Any, iteration: int) -> Path:
+    def save(self, data: Any, iteration: int, verbose: bool = False) -> Path:
         """Copy the batch and write it in the background; a batch of the same iteration is replaced.
 
         Args:
             data: a TensorDict or a nested dict of tensors.
             iteration: the number in the file's name, 0 or more.
+            verbose: print a line with the sizes and their ratio when it is written.
 
         Returns:
             The path the file will have.
@@ -100,7 +101,7 @@ class RolloutStorage(SnapshotSaver):
         tree, leaves = flatten(data, detach=True, share=False)
         lead = common_lead(data, leaves)
         buffer = self._staging.snapshot(leaves)
-        self._queue(start, path, buffer, self._write, path, buffer, tree, lead)
+        self._queue(start, path, buffer, self._write, path, buffer, tree, lead, verbose)
         return path
 
     def shutdown(self, timeout: float | None = 60) -> None:
@@ -124,9 +125,9 @@ class RolloutStorage(SnapshotSaver):
                 raise RolloutError(str(error)) from error
             self._lock = lock
 
-    def _write(self, path: Path, buffer: Buffer, tree: Any, lead: tuple[int, ...]) -> None:
+    def _write(self, path: Path, buffer: Buffer, tree: Any, lead: tuple[int, ...], verbose: bool) -> None:
         written = write_rollout(path, buffer, tree, lead, self.compression_level)
-        self._count(path, buffer.layout.nbytes, written)
+        self._count(path, buffer.layout.nbytes, written, verbose=verbose)
         if self.keep:  # by time: a resumed run may write lower iterations than there are
             files = sorted(rollout_files(self.save_dir), key=lambda file: file.stat().st_mtime_ns)
             for old in files[: -self.keep]:

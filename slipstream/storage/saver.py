@@ -115,13 +115,13 @@ class SnapshotSaver:
         future.add_done_callback(lambda _: self._release(buffer))  # also of one that is dropped
         self._blocking_ms.append(1e3 * (time.perf_counter() - started))
 
-    def _count(self, path: Path, nbytes: int, written: int, packed: bool = True) -> None:
-        """Count a file of `written` bytes for a state of `nbytes`."""
+    def _count(self, path: Path, nbytes: int, written: int, packed: bool = True, verbose: bool = False) -> None:
+        """Count a file of `written` bytes for a state of `nbytes`; print a line if `verbose`, here or for all saves."""
         self._counts["saved"] += 1
         for kind in ("bytes", "packed") if packed else ("bytes",):
             self._counts[f"{kind}_in"] += nbytes
             self._counts[f"{kind}_out"] += written
-        if self.verbose:
+        if verbose or self.verbose:
             name, ratio = self._worker.name.split()[0], nbytes / written
             print(f"[{name}] {path}: {nbytes / 1e6:.2f} MB as {written / 1e6:.2f} MB, {ratio:.1f}x smaller", flush=True)
 

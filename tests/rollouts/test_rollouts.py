@@ -179,9 +179,10 @@ def test_the_files_written_last_are_kept(tmp_path):
     assert sorted(p.name[8:14] for p in folder.glob("rollout_*")) == ["000001", "000002", "000005", "000006", "000100"]
 
 
-def test_the_ratio_is_printed(tmp_path, capsys):
-    with RolloutStorage(tmp_path, verbose=True) as storage:
-        storage.save({"x": torch.zeros(4, 1 << 18)}, 1)
+@pytest.mark.parametrize(("storage_option", "save_option"), [(True, False), (False, True)])
+def test_the_ratio_is_printed(tmp_path, capsys, storage_option, save_option):
+    with RolloutStorage(tmp_path, verbose=storage_option) as storage:
+        storage.save({"x": torch.zeros(4, 1 << 18)}, 1, verbose=save_option)
     line = capsys.readouterr().out
     assert "rollout_000001.slip: 4.19 MB as 0.0" in line and "x smaller" in line
 
