@@ -44,8 +44,13 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite the links of a page to where their files are on the site; leave tables of results out of the search."""
+    """Rewrite links to where their files are on the site, link a page to its translation, leave results out of the
+    search."""
     path = os.path.relpath(page.file.abs_src_path, ROOT)
+    if path.startswith("docs/zh/"):
+        markdown = f"[English](../{page.file.name}.md)\n\n{markdown}"
+    elif (ROOT / "docs" / "zh" / path.removeprefix("docs/")).is_file():
+        markdown = f"[中文](zh/{page.file.name}.md)\n\n{markdown}"
     here = os.path.dirname(site_path(path))
     if path.startswith(("benchmarks/", "CHANGELOG")):  # a search finds the pages that explain
         page.meta["search"] = {"exclude": True}
@@ -58,3 +63,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{before}{os.path.relpath(site_path(target), here or '.')}{anchor or ''}{after}"
 
     return LINK.sub(rewrite, markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Name the language of the Chinese pages for browsers and screen readers."""
+    chinese = page.file.src_uri.startswith("zh/") or "zh-CN" in page.file.src_uri
+    return output.replace('<html lang="en"', '<html lang="zh-CN"', 1) if chinese else output

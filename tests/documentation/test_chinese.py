@@ -1,0 +1,30 @@
+"""The Chinese pages say what the English ones say: the same headings, code, links and figures."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(page.name for page in (DOCS / "zh").glob("*.md"))
+
+
+def facts(text: str, prefix: str) -> dict[str, list[str]]:
+    """What does not change with the language."""
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    links = [link.removeprefix(prefix) for link in re.findall(r"\]\(([^)#]+)[^)]*\)", prose)]
+    return {
+        "headings": re.findall(r"^#+", prose, re.MULTILINE),
+        "code": [re.sub(r"\s*#.*", "", line) for block in blocks for line in block.splitlines()],
+        "links": sorted(links),
+        "names": sorted(set(re.findall(r"`([^`]+)`", prose))),
+        "figures": sorted(re.findall(r"\d[\d,.]*\d|\d", re.sub(r"\]\([^)]*\)|`[^`]*`", "", prose))),
+    }
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_chinese_page_has_the_facts_of_the_english_one(name):
+    english = facts((DOCS / name).read_text(encoding="utf-8"), "")
+    chinese = facts((DOCS / "zh" / name).read_text(encoding="utf-8"), "../")
+    assert chinese == english
