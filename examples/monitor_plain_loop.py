@@ -37,7 +37,7 @@ monitor.watch_memory(device)  # resident and GPU memory, watched for leaks
 monitor.gauge("queue/batches", batches.qsize)
 threading.Thread(target=loader, daemon=True).start()
 for _ in range(args.steps):
-    with monitor.wait("load"):  # the learner stands still here
+    with monitor.timer("wait for load"):  # the learner stands still here
         x = batches.get()
     with monitor.timer("learn", device):  # on a GPU the device's own time too, as "learn/device"; nothing waits for it
         x = x.to(device)

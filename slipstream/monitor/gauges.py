@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,31 +24,19 @@ Read = Callable[[], float]
 Floats = Any  # a list or an array [n]
 
 
-@dataclass(frozen=True)
-class Leak:
-    """A gauge that grows steadily."""
-
-    name: str
-    per_hour: float  # in the gauge's unit
-    growth: float  # since the warm-up
-    span_s: float
-
-    def __str__(self) -> str:
-        return f"{self.name} grows by {self.per_hour:,.0f} per hour ({self.growth:,.0f} in the last {self.span_s / 60:.1f} min)"
-
-
-def find_leak(name: str, times_s: Floats, values: Floats, floor: float) -> Leak | None:
-    """Return a Leak if the medians of the parts of a run rise one after another, by more than `floor` in all."""
-    skip = int(WARM_UP * len(values))
-    t, x = np.asarray(times_s[skip:]), np.asarray(values[skip:])
+def find_leak(times_s: Floats, values: Floats, floor: float) -> float | None:
+    """Return the growth per hour if the medians of the parts of a run rise one after another, by more than `floor` in
+    all."""
     if len(values) < MIN_SAMPLES:
         return None
+    skip = int(WARM_UP * len(values))
+    x = np.asarray(values[skip:])
     medians = np.array([np.median(part) for part in np.array_split(x, PARTS)])
-    rises, span_s = np.diff(medians), float(t[-1] - t[0])
+    rises = np.diff(medians)
     growth = float(medians[-1] - medians[0]) * PARTS / (PARTS - 1)  # from the middles of the parts to the ends
     if rises.min() <= MIN_RISE * rises.mean() or growth < max(floor, LEAK_SHARE * float(np.median(x))):
         return None
-    return Leak(name, growth / span_s * 3600, growth, span_s)
+    return 3600 * growth / float(times_s[-1] - times_s[skip])
 
 
 class Gauges:
@@ -60,10 +46,6 @@ class Gauges:
         self.readers: dict[str, Read] = {}
         self.leak_floors: dict[str, float] = {}  # growth of these gauges beyond the floor is a leak
         self.parts: dict[str, set[str]] = {}  # gauge -> gauges whose growth is expected in it
-        self.clear()
-
-    def clear(self) -> None:
-        """Discard all samples; the gauges stay."""
         self.values: dict[str, float] = {}  # the last ones
         self.errors: dict[str, str] = {}  # why a gauge is disabled
         self.samples: list[tuple[float, dict[str, float]]] = []
@@ -87,25 +69,32 @@ class Gauges:
             del self.samples[1::2]
             self._every_s *= 2
 
-    def leaks(self) -> list[Leak]:
-        """Return the gauges that grow steadily."""
-        leaks = []
+    def leaks(self) -> dict[str, float]:
+        """Return the growth per hour of the gauges that grow steadily."""
+        leaks = {}
         for name, floor in self.leak_floors.items():
             samples = [(now_s, values) for now_s, values in list(self.samples) if name in values]
             parts = self.parts.get(name, ())
             expected = np.array([sum(values.get(part, 0.0) for part in parts) for _, values in samples])
             doubt = EXPECTED_ERROR * float(np.ptp(expected)) if samples else 0.0
             growing = np.array([values[name] for _, values in samples]) - expected
-            leaks.append(find_leak(name, [now_s for now_s, _ in samples], growing, floor + doubt))
-        return [leak for leak in leaks if leak is not None]
+            rate = find_leak([now_s for now_s, _ in samples], growing, floor + doubt)
+            if rate is not None:
+                leaks[name] = rate
+        return leaks
+
+
+def is_cuda(device: Any) -> bool:
+    """Return whether `device`, a torch.device or its name, is a CUDA device."""
+    return getattr(device, "type", str(device).partition(":")[0]) == "cuda"
 
 
 def memory_gauges(device: Any = None) -> dict[str, Read]:
     """Return readers, in MB, of this process's resident memory and of a CUDA device's allocated and reserved memory."""
     readers: dict[str, Read] = {}
-    if sys.platform.startswith("linux") or importlib.util.find_spec("psutil"):
+    if sys.platform == "linux":
         readers["rss_mb"] = _resident_mb
-    if getattr(device, "type", str(device).partition(":")[0]) == "cuda":
+    if is_cuda(device):
         import torch
 
         readers["gpu_allocated_mb"] = lambda: torch.cuda.memory_allocated(device) / 2**20
@@ -114,9 +103,5 @@ def memory_gauges(device: Any = None) -> dict[str, Read]:
 
 
 def _resident_mb() -> float:
-    if sys.platform.startswith("linux"):
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    import psutil
-
-    return psutil.Process().memory_info().rss / 2**20
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -12,8 +12,8 @@ from itertools import islice
 from threading import Lock, get_ident
 from typing import Any
 
-from slipstream.monitor.gauges import LEAK_FLOOR_MB, Gauges, Leak, Read, memory_gauges
-from slipstream.monitor.timers import NULL_TIMER, DeviceTimers, Event, NullTimer, Timer, is_cuda
+from slipstream.monitor.gauges import LEAK_FLOOR_MB, Gauges, Read, is_cuda, memory_gauges
+from slipstream.monitor.timers import DeviceTimers, Event, Timer
 
 LEARNER_STAGES = ("learn", "learning", "update", "train", "training", "policy_training")
 METRICS_INTERVAL_S = 1.0  # how often `metrics` returns more than the means
@@ -39,8 +39,7 @@ class Iteration:
     """One iteration of the loop; times in seconds."""
 
     wall_s: float = 0.0
-    host: Totals = field(default_factory=new_totals)  # outermost timers of the learner's thread, without waits
-    waits: Totals = field(default_factory=new_totals)  # what that thread waited for
+    host: Totals = field(default_factory=new_totals)  # outermost timers of the learner's thread
     device: Totals = field(default_factory=new_totals)  # outermost timers of the learner's device, as they arrived
     counts: Totals = field(default_factory=new_totals)
 
@@ -63,8 +62,7 @@ class PerformanceMonitor:
         history: Durations kept per name, the largest useful `window`.
         clock: Returns seconds.
         work: Stages in which the learner does its own work; all other stages are waits for it (`get_exposed`). The
-            learner is the thread that creates the monitor or calls `bind_learner()`.
-        enabled: False turns timers, ticks and waits into no-ops; may be changed at any time.
+            learner is the thread that calls `tick`.
         events: Creates the device's events; for tests.
     """
 
@@ -74,68 +72,48 @@ class PerformanceMonitor:
         clock: Callable[[], float] = time.perf_counter,
         *,
         work: Iterable[str] = LEARNER_STAGES,
-        enabled: bool = True,
         events: Callable[[Any], Event] | None = None,
     ) -> None:
         if history < 1:
             raise ValueError(f"history={history} must be at least 1")
-        self.enabled, self.clock, self.work = enabled, clock, frozenset(work)
+        self.clock, self.work = clock, frozenset(work)
         self.gauges = Gauges()
         self.lock = Lock()
         self.series: dict[str, Series] = {}
         self.device_timers = DeviceTimers(self._record_device_time, events)
         self._history = history
-        self.bind_learner()
-        self._start_over()
-
-    def _start_over(self) -> None:
         self.current = Iteration()  # written only by the learner's thread, counts under the lock
-        self._iterations: deque[Iteration] = deque(maxlen=self._history)
-        self._iteration_count = 0
+        self._iterations: deque[Iteration] = deque(maxlen=history)
         self._last_tick_s: float | None = None
-        self._metrics_s: float | None = None
+        self._metrics_s = -math.inf
+        self.learner = get_ident()  # the thread that ticks
+        self.depth = 0  # timers running in that thread
 
-    def bind_learner(self) -> None:
-        """Make the calling thread the learner."""
-        self.learner = get_ident()
-        self.depth = self.wait_depth = 0  # timers running in that thread
-        self.waited_s = 0.0  # inside the outermost one
-
-    def timer(self, name: str, device: Any = None) -> Timer | NullTimer:
+    def timer(self, name: str, device: Any = None) -> Timer:
         """Time a `with` block, or every call of the function it decorates; a block that raises is timed too.
 
         With a CUDA `device` the enclosed work is timed there as well. A timer object times one block at a time.
         """
-        if not self.enabled:
-            return NULL_TIMER
-        return Timer(self, name) if device is None or not is_cuda(device) else Timer(self, name, device=device)
-
-    def wait(self, name: str) -> Timer | NullTimer:
-        """Time a block or function in which the calling thread only waits for the stage `name`, done elsewhere.
-
-        Recorded as "name/wait". In the learner's thread it counts as exposed, whatever timer encloses it.
-        """
-        return Timer(self, name, True) if self.enabled else NULL_TIMER
+        return Timer(self, name, device=device if is_cuda(device) else None)
 
     def record(self, name: str, duration_ms: float) -> None:
         """Add a duration that was measured elsewhere."""
-        series = self.get_series(name)
         with self.lock:
+            series = self.series.get(name)
+            if series is None:
+                series = self.series[name] = Series(self._history)
             series.last_ms.append(duration_ms)
             series.count += 1
             series.total_ms += duration_ms
 
     def count(self, name: str, number: float) -> None:
         """Add to a count of this iteration (frames, episodes, bytes), from any thread."""
-        if self.enabled:
-            with self.lock:
-                self.current.counts[name] += number
+        with self.lock:
+            self.current.counts[name] += number
 
     def tick(self, **counts: float) -> None:
         """End an iteration, in the learner's thread; `counts` are added as by `count`. The first tick only starts."""
-        if not self.enabled:
-            return
-        now = self.clock()
+        now, self.learner = self.clock(), get_ident()
         for name, number in counts.items():
             self.count(name, number)
         self._collect_device_times()
@@ -144,14 +122,8 @@ class PerformanceMonitor:
             if self._last_tick_s is not None:  # before the first tick the iteration is not complete
                 ended.wall_s = now - self._last_tick_s
                 self._iterations.append(ended)
-                self._iteration_count += 1
             self._last_tick_s = now
         self.gauges.sample(now)
-
-    def get_series(self, name: str) -> Series:
-        """Return the durations of `name`, empty at first."""
-        with self.lock:
-            return self.series.setdefault(name, Series(self._history))
 
     def gauge(self, name: str, read: Read, leak_floor: float | None = None) -> None:
         """Read `read()` at ticks, at most once per second: the length of a queue, a temperature.
@@ -177,8 +149,8 @@ class PerformanceMonitor:
         self.gauge(name, read)
         self.gauges.parts.setdefault(of, set()).add(name)
 
-    def leaks(self) -> list[Leak]:
-        """Return watched gauges that grow steadily, over all of the run but its first fifth."""
+    def leaks(self) -> dict[str, float]:
+        """Return the growth per hour of watched gauges that grow steadily, over all of the run but its first fifth."""
         return self.gauges.leaks()
 
     def get_stats(self, window: int = 100) -> dict[str, dict[str, float]]:
@@ -187,47 +159,44 @@ class PerformanceMonitor:
         _check_window(window)
         self._collect_device_times()
         with self.lock:
-            copies = {
-                name: (list(islice(reversed(s.last_ms), window)), s.count, s.total_ms)
-                for name, s in self.series.items()
-                if s.count
-            }
+            copies = {name: (list(s.last_ms)[-window:], s.count, s.total_ms) for name, s in self.series.items()}
         return {name: _describe(*copy) for name, copy in copies.items()}
 
     def get_exposed(self, window: int = 100) -> dict[str, dict[str, float]]:
         """Return per stage how long the learner waited for it: `ms` per iteration and `share` of it, over `window`
         ticks.
 
-        The learner's own work (`work`) is not exposed. All other stages of its thread are; a stage of another thread is
-        exposed only during `wait(name)`. Where `timer(..., device=...)` times a device, that device is the learner: its
-        time in other stages is exposed, and its idle time as "host". Uncovered time is "other".
+        The learner's own work (`work`) is not exposed. All other stages of its thread are, those of other threads are
+        not. Where `timer(..., device=...)` times a device, that device is the learner: its time in other stages is
+        exposed, and its idle time as "host". Uncovered time is "other".
         """
         self._collect_device_times()
         with self.lock:
             iterations, wall_s = self._last_iterations(window)
-            if wall_s <= 0:
-                return {}
             on_device = any(one.device for one in iterations)
-            totals, covered = new_totals(), 0.0
+            totals = new_totals()
             for one in iterations:
-                for times in [one.device] if on_device else [one.host, one.waits]:
-                    for name, seconds in times.items():
-                        covered += seconds
-                        if name not in self.work or times is one.waits:
-                            totals[name] += seconds
-        totals["host" if on_device else "other"] += max(wall_s - covered, 0.0)
+                for name, seconds in (one.device if on_device else one.host).items():
+                    totals[name] += seconds
+        if wall_s <= 0:
+            return {}
+        totals["host" if on_device else "other"] += max(wall_s - sum(totals.values()), 0.0)
         ordered = sorted(totals.items(), key=lambda item: -item[1])
-        return {name: {"ms": 1e3 * seconds / len(iterations), "share": seconds / wall_s} for name, seconds in ordered}
+        return {
+            name: {"ms": 1e3 * seconds / len(iterations), "share": seconds / wall_s}
+            for name, seconds in ordered
+            if name not in self.work
+        }
 
     def get_throughput(self, window: int = 100) -> dict[str, float]:
         """Return what was counted, per second, over the last `window` iterations, and `iterations` itself."""
         with self.lock:
             iterations, wall_s = self._last_iterations(window)
-            totals = new_totals() if wall_s <= 0 else Totals(float, iterations=len(iterations))
-            for one in iterations if totals else ():
+            totals = Totals(float, iterations=len(iterations))
+            for one in iterations:
                 for name, count in one.counts.items():
                     totals[name] += count
-        return {name: total / wall_s for name, total in totals.items()}
+        return {name: total / wall_s for name, total in totals.items()} if wall_s > 0 else {}
 
     def get_summary(self, window: int = 100) -> str:
         """Return the statistics as text: one line per timer, then throughput, waits, gauges and leaks."""
@@ -243,7 +212,7 @@ class PerformanceMonitor:
         if values := dict(self.gauges.values):
             rows.append(("gauges", ", ".join(f"{name} {value:,.0f}" for name, value in values.items())))
         rows += [("gauge disabled", f"{name}: {error}") for name, error in dict(self.gauges.errors).items()]
-        rows += [("possible leak", str(leak)) for leak in self.leaks()]
+        rows += [("possible leak", f"{name} grows by {rate:,.0f} per hour") for name, rate in self.leaks().items()]
         return "\n".join(["=== Performance Summary ===", *(f"{name:<25}: {text}" for name, text in rows)])
 
     def metrics(self, window: int = 100, stats: Mapping[str, Mapping[str, float]] | None = None) -> dict[str, float]:
@@ -255,20 +224,13 @@ class PerformanceMonitor:
         stats = self.get_stats(window) if stats is None else stats
         numbers = {name: s["mean"] for name, s in stats.items()}
         now = self.clock()
-        if not self._iteration_count or (self._metrics_s is not None and now - self._metrics_s < METRICS_INTERVAL_S):
+        if not self._iterations or now - self._metrics_s < METRICS_INTERVAL_S:
             return numbers
         self._metrics_s = now
         numbers |= {f"{name}_p{q}": s[f"p{q}"] for name, s in stats.items() if "/" not in name for q in PERCENTILES}
         numbers |= {f"wait/{name}": wait["share"] for name, wait in self.get_exposed(window).items()}
         numbers |= {f"{name}_per_s": rate for name, rate in self.get_throughput(window).items()}
         return numbers | self.gauges.values | {"leaks": float(len(self.leaks()))}
-
-    def reset(self) -> None:
-        """Discard all measurements; gauges stay. A running timer still records when it ends."""
-        with self.lock:
-            self.series.clear()
-            self._start_over()
-        self.gauges.clear()
 
     def _record_device_time(self, name: str, ms: float, outermost: bool) -> None:
         self.record(f"{name}/device", ms)
@@ -291,9 +253,9 @@ def _check_window(window: int) -> None:
         raise ValueError(f"window={window} must be at least 1")
 
 
-def _describe(newest_first_ms: list[float], count: int, total_ms: float) -> dict[str, float]:
+def _describe(durations_ms: list[float], count: int, total_ms: float) -> dict[str, float]:
     """Return the statistics of a timer; numpy would take three times as long for a hundred numbers."""
-    n, ordered = len(newest_first_ms), sorted(newest_first_ms)
+    n, ordered = len(durations_ms), sorted(durations_ms)
     mean = sum(ordered) / n
 
     def percentile(q: float) -> float:
@@ -303,4 +265,4 @@ def _describe(newest_first_ms: list[float], count: int, total_ms: float) -> dict
 
     ends = {"mean": mean, "std": math.dist(ordered, [mean] * n) / math.sqrt(n), "min": ordered[0], "max": ordered[-1]}
     percentiles = {f"p{q}": percentile(q) for q in PERCENTILES}
-    return {**ends, **percentiles, "last": newest_first_ms[0], "count": count, "total": total_ms}
+    return {**ends, **percentiles, "last": durations_ms[-1], "count": count, "total": total_ms}

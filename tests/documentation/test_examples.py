@@ -38,7 +38,7 @@ def example(tmp_path, monkeypatch, capsys):
         ("pipelined_torchrl.py 3", "torchrl", ["collected with the weights of 1 updates"]),
         ("compressed_plain_loop.py 3", "torch", ["1.8 MB in 0."]),
         ("compressed_torchrl.py 3", "torchrl", ["features [512, 32]"]),
-        ("monitor_plain_loop.py --steps 40", "torch", ["learner waited for", "load/wait", "samples/s"]),
+        ("monitor_plain_loop.py --steps 40", "torch", ["learner waited for", "wait for load", "samples/s"]),
         (
             "monitor_torchrl.py --batches 3 --folder run",
             "torchrl gymnasium",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """Seconds that pass only when a test moves them."""
 
     now_s = 100.0
 

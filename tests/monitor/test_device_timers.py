@@ -12,7 +12,7 @@ from slipstream.monitor.timers import MAX_PENDING
 
 
 class Device:
-    """A device that works off its stream when told to. Time is what the enqueued work takes."""
+    """A device that works off its stream when a test says so. Time is what the enqueued work takes."""
 
     def __init__(self) -> None:
         self.queued_ms = self.done_ms = 0.0

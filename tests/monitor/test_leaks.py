@@ -24,41 +24,36 @@ def clean(seed: int) -> np.ndarray:
     return x
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_clean_run_is_left_in_peace(seed):
-    assert find_leak("rss_mb", TIMES, clean(seed), floor=16) is None
+    assert find_leak(TIMES, clean(seed), floor=16) is None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_planted_leak_is_found_under_the_same_noise(seed):
-    leak = find_leak("rss_mb", TIMES, clean(seed) + 1.0 * TIMES, floor=16)
-    assert leak is not None
-    assert 3600 <= leak.per_hour < 3600 * 2  # 1 MB/s; the evaluation's step adds to the slope
+    rate = find_leak(TIMES, clean(seed) + 1.0 * TIMES, floor=16)
+    assert rate is not None and 3600 <= rate < 3600 * 2  # 1 MB/s; the evaluation's step adds to the slope
 
 
 def test_a_leak_that_goes_in_steps_is_found():
-    assert find_leak("rss_mb", TIMES, 500 + 64 * (TIMES // 20), floor=16) is not None
+    assert find_leak(TIMES, 500 + 64 * (TIMES // 20), floor=16) is not None
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_single_steps_wherever_they_lie_are_no_leak(steps):
+def test_single_steps_are_no_leak(steps):
     rng = np.random.default_rng(steps)
     for _ in range(50):
         x = 500 + rng.standard_normal(len(TIMES))
         for at in rng.integers(1, len(TIMES), steps):
             x[at:] += 200
-        assert find_leak("rss_mb", TIMES, x, floor=16) is None
-
-
-def test_growth_that_has_ended_is_no_leak():
-    assert find_leak("rss_mb", TIMES, 500 + 300 * np.minimum(TIMES / 120, 1), floor=16) is None
+        assert find_leak(TIMES, x, floor=16) is None
 
 
 def test_growth_below_the_floor_and_too_few_samples_are_no_leak():
     slow = 500 + 10 * TIMES / 240
-    assert find_leak("rss_mb", TIMES, slow, floor=16) is None
-    assert find_leak("rss_mb", TIMES, slow + 10 * TIMES / 240, floor=1) is not None
-    assert find_leak("rss_mb", TIMES[:30], 500 + 10 * TIMES[:30], floor=16) is None
+    assert find_leak(TIMES, slow, floor=16) is None
+    assert find_leak(TIMES, slow + 10 * TIMES / 240, floor=1) is not None
+    assert find_leak(TIMES[:30], 500 + 10 * TIMES[:30], floor=16) is None
 
 
 def test_the_samples_of_a_gauge_span_the_run():
@@ -71,7 +66,7 @@ def test_the_samples_of_a_gauge_span_the_run():
     assert set(np.diff(times_s)) == {16}
 
 
-def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak(clock):
+def test_a_monitor_reads_its_gauges_once_a_second_and_reports_the_leak(clock):
     monitor, held = PerformanceMonitor(clock=clock), [100.0]
     reads = []
     monitor.gauge("held_mb", lambda: reads.append(1) or held[0], leak_floor=16)
@@ -81,32 +76,29 @@ def test_a_monitor_reads_its_gauges_once_a_second_and_tells_the_leak(clock):
         held[0] += 0.5
         monitor.tick()
     assert len(reads) == 100
-    assert [leak.name for leak in monitor.leaks()] == ["held_mb"]
-    assert monitor.leaks()[0].per_hour == pytest.approx(2 * 3600, rel=0.02)
+    assert monitor.leaks() == {"held_mb": pytest.approx(2 * 3600, rel=0.02)}
     assert monitor.metrics()["queue/save"] == 2
     text = monitor.get_summary()
     assert "possible leak" in text and "held_mb grows by 7,2" in text
-    monitor.reset()
-    assert monitor.leaks() == []
 
 
-def leaks_of(held_mb, told_mb):
-    """Which gauges a monitor calls leaks when memory is `held_mb(second)`, of which a store says that `told_mb(second)`
+def leaks_of(held_mb, own_mb):
+    """Which gauges a monitor calls leaks when memory is `held_mb(second)`, of which a store says that `own_mb(second)`
     are its own."""
     clock = Clock()
     monitor = PerformanceMonitor(clock=clock)
-    monitor.store("replay_mb", lambda: told_mb(clock.now_s), of="held_mb")
+    monitor.store("replay_mb", lambda: own_mb(clock.now_s), of="held_mb")
     monitor.gauge("held_mb", lambda: held_mb(clock.now_s), leak_floor=16)
     clock.now_s = 0.0
     for _ in range(300):
         clock.now_s += 1
         monitor.tick()
     shown = monitor.metrics()
-    assert (shown["replay_mb"], shown["held_mb"]) == (told_mb(300), held_mb(300))  # as they are
-    return [leak.name for leak in monitor.leaks()]
+    assert (shown["replay_mb"], shown["held_mb"]) == (own_mb(300), held_mb(300))  # as they are
+    return list(monitor.leaks())
 
 
-def test_a_buffer_that_fills_up_is_no_leak_where_it_tells_what_it_holds():
+def test_a_buffer_that_fills_up_is_no_leak_if_its_size_is_known():
     assert leaks_of(lambda s: 500 + 4 * s, lambda s: 0.0) == ["held_mb"]
     assert leaks_of(lambda s: 500 + 4 * s, lambda s: 4 * s) == []
     assert leaks_of(lambda s: 500 + 4.1 * s, lambda s: 4 * s) == []  # an allocator's rounding
@@ -114,13 +106,6 @@ def test_a_buffer_that_fills_up_is_no_leak_where_it_tells_what_it_holds():
 
 def test_a_leak_beside_a_buffer_that_fills_up_is_found():
     assert leaks_of(lambda s: 500 + 5 * s, lambda s: 4 * s) == ["held_mb"]
-
-
-def test_a_store_that_says_nothing_of_a_gauge_leaves_it_alone(clock):
-    monitor = PerformanceMonitor(clock=clock)
-    monitor.store("replay_mb", lambda: 1.0)  # of resident memory, which is not watched here
-    monitor.tick()
-    assert monitor.leaks() == []
 
 
 def test_a_gauge_that_fails_is_read_no_more_and_says_why(clock):
