@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import re
-import threading
 import warnings
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
@@ -21,7 +20,7 @@ from torch import Tensor
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.torch_files import Locator, locator, read_torch
 from slipstream.storage.background import THREADS, map_in_threads
-from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk
+from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk, free_scratch, take_scratch
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.files import refuse_outside_links, regular_files
 from slipstream.storage.staging import View, make_tensor
@@ -236,8 +235,6 @@ def newest_good(
 
 # --- the file
 
-_local = threading.local()
-
 
 class Stream(NamedTuple):
     """Numbers of one width, cut into chunks of CHUNK_BYTES."""
@@ -405,36 +402,36 @@ class CheckpointFile:
 
     def _read_some(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
         """Decode chunks and copy them to their targets; one that is all of a chunk is decoded in place."""
-        if not hasattr(_local, "memory"):  # kept: fresh memory costs as much as decoding
-            _local.memory = np.empty((4, CHUNK_BYTES), np.uint8)
+        scratch = take_scratch()
         for (s, i), targets in jobs:
             size = min(CHUNK_BYTES, self.streams[s].nbytes - i * CHUNK_BYTES)
             if len(targets) == 1 and targets[0][1].size == size:
-                self._decode(s, i, targets[0][1], _local.memory[:3])
+                self._decode(s, i, targets[0][1], scratch)
                 continue
-            chunk = _local.memory[3, :size]
-            self._decode(s, i, chunk, _local.memory[:3])
+            chunk = scratch[0, :size]
+            self._decode(s, i, chunk, scratch)
             for start, target in targets:
                 target[:] = chunk[start : start + target.size]
+        free_scratch(scratch)
 
-    def _decode(self, s: int, i: int, out: np.ndarray, memory: np.ndarray) -> None:
-        """Chunk i of stream s into `out`, checked. `memory` is for a payload, and for a base and its payload."""
+    def _decode(self, s: int, i: int, out: np.ndarray, scratch: np.ndarray) -> None:
+        """Chunk i of stream s into `out`, checked."""
         stream, reader = self.streams[s], self._container.reader
         piece = stream.first + i
         size, codec = int(self._container.sizes[piece]), self._container.codecs[piece]
         if codec == RAW and size == out.size:  # read to where it belongs
             self._container.read_into(piece, out.data)
             return
-        data = memory[0, :size].data
-        self._container.read_into(piece, data)
         older = None
         if codec & DELTA:
             if self._base is None:
                 reader.fail("a difference in a file without a base")
-            older = memory[1, : out.size]
-            self._base._decode(s, i, older, memory[2:])
+            older = scratch[1, : out.size]
+            self._base._decode(s, i, older, scratch)
+        data = scratch[2, :size].data
+        self._container.read_into(piece, data)
         try:
-            decode_chunk(data, codec, stream.width, out, older)
+            decode_chunk(data, codec, stream.width, out, scratch[3], older)
         except CodecError as error:
             reader.fail(f"chunk {i} of stream {s}: {error}")
 

@@ -9,14 +9,12 @@ if nothing is compressed.
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +28,7 @@ from slipstream.checkpoint.retention import link_latest
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.torch_files import write_lz4, write_pt
 from slipstream.storage.background import map_in_threads
-from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk
+from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk, free_scratch, take_scratch
 from slipstream.storage.codec.registry import RAW
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import atomic_file, prepare_folder
@@ -43,6 +41,7 @@ SLIP_HINT = (
     "checkpoints are .slip files: slipstream.load_checkpoint(path) opens them, `slipstream ckpt export PATH --to pt` writes a "
     ".pt; compress='lz4' or False (slipstream train: compress_checkpoint=lz4|false) saves .pt.lz4 or .pt"
 )
+_FORMS = {True: "slip", "slip": "slip", "lz4": "lz4", False: "pt"}
 _SUFFIX = {"slip": ".slip", "lz4": ".lz4", "pt": ""}
 _INFINITE = 0x7F800000  # the bits of an infinite float32
 _MANTISSA_BITS = {"int8": 3, "bf16": 7}  # with sign and exponent about 8 and 16 bits, before they are compressed
@@ -131,7 +130,9 @@ class AsyncCheckpointSaver(SnapshotSaver):
             The path that the file will have.
         """
         start = time.perf_counter()
-        form = _form(compress)
+        if compress not in _FORMS:
+            raise ValueError(f"compress={compress!r} is unknown: use True (our format), 'lz4' or False (a plain .pt)")
+        form = _FORMS[compress]
         name = _file_name(path)
         if form == "slip" and not AsyncCheckpointSaver._slip_explained:
             AsyncCheckpointSaver._slip_explained = True
@@ -252,21 +253,6 @@ def _checked_metrics(metrics: Any) -> dict[str, float]:
     return {str(name): float(value) for name, value in metrics.items()}
 
 
-@functools.cache
-def _form(compress: bool | str) -> str:
-    if compress is True or compress == "slip":
-        return "slip"
-    if compress is False:
-        return "pt"
-    if compress == "lz4":
-        if find_spec("lz4") is None:
-            raise ImportError(
-                "compress='lz4' needs the lz4 package: pip install lz4, or save with compress=True or False"
-            )
-        return "lz4"
-    raise ValueError(f"compress={compress!r} is unknown: use True (our format), 'lz4' or False (a plain .pt)")
-
-
 # --- the file
 
 
@@ -307,12 +293,12 @@ def write_slip(
     """Write the tensors of a snapshot, which are in `host`, uint8 [n]; return (identity, bytes written)."""
     older = None if base is None else base.buffer.host.numpy()
 
-    def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, Any, int]:
+    def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, Any, int, np.ndarray]:
         s, width, place = chunk
-        codec, payload = RAW, host[place]
+        codec, payload, scratch = RAW, host[place], take_scratch()
         if compress:
-            codec, payload = encode_chunk(host[place], width, None if older is None else older[place])
-        return s, codec, payload, checksum_of(payload)
+            codec, payload = encode_chunk(payload, width, scratch, None if older is None else older[place])
+        return s, codec, payload, checksum_of(payload), scratch
 
     chunks = [
         (s, stream.width, slice(start, min(start + CHUNK_BYTES, stream.start + stream.nbytes)))
@@ -333,8 +319,9 @@ def write_slip(
     with atomic_file(path) as file:
         writer = TensorFileWriter(file, KIND)
         writer.reserve(head, raw or largest, len(chunks))
-        for s, codec, payload, checksum in map_in_threads(encode, chunks):
+        for s, codec, payload, checksum, scratch in map_in_threads(encode, chunks):
             writer.add(payload, name=_stream_name(s), codec=codec, checksum=checksum)
+            free_scratch(scratch)
         nbytes = writer.finish(entries=raw)
     return writer.identity, nbytes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
+import functools
 import os
 import sys
 import threading
@@ -12,7 +12,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from slipstream.storage.errors import SaveError
@@ -222,37 +222,20 @@ if hasattr(os, "register_at_fork"):
 def map_in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
     """Yield `function(item)` for each item, in order; `THREADS` threads are a few items ahead of the caller.
 
-    The threads have the caller's priority and live as long as the iterator, so that forks and the interpreter's exit
-    need no care. An error is raised at its item, when no thread uses the caller's memory any more.
+    The threads have the caller's priority and live as long as the iterator, so that forks need no care. An error is
+    raised at its item, when no thread uses the caller's memory any more.
     """
-    todo = list(items)
-    count = min(THREADS, len(todo))
-    if count <= 1:
-        yield from map(function, todo)
-        return
-    results: list[Any] = [Future() for _ in todo]
-    numbers, ahead = itertools.count(), threading.Semaphore(2 * count + 1)
-
-    def work() -> None:
-        while ahead.acquire() and (number := next(numbers)) < len(todo):
+    waiting: deque[Callable[[], Any]] = deque()
+    with ThreadPoolExecutor(THREADS, "slipstream map") as pool:
+        for item in items:
             try:
-                results[number].set_result(function(todo[number]))
-            except BaseException as error:
-                results[number].set_exception(error)
-
-    threads = [threading.Thread(target=work, name="slipstream map", daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        for number, future in enumerate(results):
-            yield future.result()
-            results[number] = None  # its memory is free while the others are computed
-            ahead.release()
-    finally:
-        numbers = itertools.count(len(todo))
-        ahead.release(count)
-        for thread in threads:
-            thread.join()
+                waiting.append(pool.submit(function, item).result)
+            except RuntimeError:  # the interpreter exits: there are no more threads
+                waiting.append(functools.partial(function, item))
+            if len(waiting) > 2 * THREADS:
+                yield waiting.popleft()()
+        while waiting:
+            yield waiting.popleft()()
 
 
 def lower_priority(nice: int) -> None:

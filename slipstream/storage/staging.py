@@ -34,10 +34,15 @@ _ROLE = {name: name for name in MOMENTS}.get  # None for other names
 class Storage(NamedTuple):
     """A range of bytes that one or more tensors show."""
 
-    stream: int
-    start: int  # bytes into the stream
+    device: str
+    width: int  # bytes of a number
     nbytes: int
     role: str  # the name of the optimizer moment it holds, or ""
+    align: int
+    leaf: int  # the first of the leaves that show it: copied from there
+    low: int  # the first byte to copy, or _COMPLETE
+    stream: int = 0
+    start: int = 0  # bytes into the stream
 
 
 class View(NamedTuple):
@@ -67,7 +72,6 @@ class Layout:
     streams: tuple[Stream, ...]
     storages: tuple[Storage, ...]
     views: tuple[View, ...]
-    sources: tuple[tuple[int, int], ...]  # per storage: the leaf to copy from, and the first byte to copy or _COMPLETE
     regions: tuple[tuple[str, int, int], ...]  # (device, start, end) in the host buffer
     nbytes: int
 
@@ -138,31 +142,6 @@ def _check_plain(leaves: Leaves) -> None:
             )
 
 
-class _Part(NamedTuple):
-    """The leaves of one storage."""
-
-    device: str
-    width: int
-    role: str
-    leaves: list[int]
-    nbytes: int
-    low: int  # first byte of the storage to copy, or _COMPLETE
-    align: int
-
-
-def _order(part: _Part) -> tuple[Any, ...]:
-    """Return the place of a part among those of its device."""
-    return part.device, -part.width, part.nbytes % ALIGN != 0, part.role
-
-
-def _end_stream(streams: list[Stream], position: int) -> int:
-    """Fill up the last stream, which ends at `position`; return its end."""
-    end = -(-position // _STREAM_ALIGN) * _STREAM_ALIGN
-    if streams:
-        streams[-1] = streams[-1]._replace(nbytes=end - streams[-1].start)
-    return end
-
-
 def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
     """Lay out the leaves that `describe` gave `key` for: by device, width and role, so that similar numbers are
     neighbors."""
@@ -170,43 +149,43 @@ def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
     groups: dict[Any, list[int]] = {}
     for i, data in enumerate(leaves.data):
         groups.setdefault((i,) if isinstance(data, np.ndarray) else data.untyped_storage()._cdata, []).append(i)
-    parts = [_make_part(leaves, group) for group in groups.values()]
+    storages = [_make_storage(leaves, group) for group in groups.values()]
+
+    def order(p: int) -> tuple[Any, ...]:
+        # wide numbers first, then those that fill ALIGN bytes: without compression other readers find them aligned
+        s = storages[p]
+        return s.device != "cpu", s.device, -s.width, s.nbytes % ALIGN != 0, s.role, p
+
     streams: list[Stream] = []
     regions: list[tuple[str, int, int]] = []
-    storages: dict[int, Storage] = {}
-    views: dict[int, View] = {}
-    position, previous = 0, None
-    # wide numbers first, then those that fill ALIGN bytes: without compression other readers find them aligned
-    for p in sorted(range(len(parts)), key=lambda p: (parts[p].device != "cpu", *_order(parts[p]), p)):
-        part = parts[p]
-        if part[:2] != previous:
-            position = _end_stream(streams, position)
-            if previous is None or part.device != previous[0]:
-                regions.append((part.device, position, position))
-            streams.append(Stream(part.width, position, 0))
-            previous = part[:2]
-        start = -(-position // part.align) * part.align
-        position = start + part.nbytes
-        storages[p] = Storage(len(streams) - 1, start - streams[-1].start, part.nbytes, part.role)
-        regions[-1] = (part.device, regions[-1][1], position)
-        views.update((i, _make_view(leaves.data[i], p, part.low)) for i in part.leaves)
-    position = _end_stream(streams, position)
-    return Layout(
-        key=key,
-        streams=tuple(streams),
-        storages=tuple(storages[p] for p in range(len(parts))),
-        views=tuple(views[i] for i in range(len(leaves.data))),
-        sources=tuple((part.leaves[0], part.low) for part in parts),
-        regions=tuple(regions),
-        nbytes=position,
-    )
+    end = 0
+    for p in sorted(range(len(storages)), key=order):
+        storage = storages[p]
+        is_first = not regions or regions[-1][0] != storage.device
+        if is_first or streams[-1].width != storage.width:
+            end = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN
+            streams.append(Stream(storage.width, end, 0))
+        if is_first:
+            regions.append((storage.device, end, end))
+        at = -(-end // storage.align) * storage.align
+        end = at + storage.nbytes
+        storages[p] = storage._replace(stream=len(streams) - 1, start=at - streams[-1].start)
+        filled = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN - streams[-1].start
+        streams[-1] = streams[-1]._replace(nbytes=filled)
+        regions[-1] = (storage.device, regions[-1][1], end)
+    views = {
+        i: _make_view(leaves.data[i], p, storages[p].low) for p, group in enumerate(groups.values()) for i in group
+    }
+    nbytes = streams[-1].start + streams[-1].nbytes if streams else 0
+    ordered = tuple(views[i] for i in range(len(leaves.data)))
+    return Layout(key, tuple(streams), tuple(storages), ordered, tuple(regions), nbytes)
 
 
-def _make_part(leaves: Leaves, group: list[int]) -> _Part:
+def _make_storage(leaves: Leaves, group: list[int]) -> Storage:
     first = leaves.data[group[0]]
     if isinstance(first, np.ndarray):
         numbers = first.dtype.kind in "biufc" and first.dtype.itemsize in (1, 2, 4, 8)
-        return _Part("cpu", first.dtype.itemsize if numbers else 1, "", group, first.nbytes, _COMPLETE, ALIGN)
+        return Storage("cpu", first.dtype.itemsize if numbers else 1, first.nbytes, "", ALIGN, group[0], _COMPLETE)
     size = first.dtype.itemsize // 2 if first.dtype.is_complex else first.dtype.itemsize
     nbytes, low, align = first.numel() * first.dtype.itemsize, _COMPLETE, first.dtype.itemsize
     tensors = [leaves.data[i] for i in group]
@@ -216,7 +195,7 @@ def _make_part(leaves: Leaves, group: list[int]) -> _Part:
         low = min(start for start, _ in ranges) // 16 * 16  # the offset is a multiple of every itemsize
         nbytes, align = max(end for _, end in ranges) - low, ALIGN
     width, role = size if size in (1, 2, 4, 8) else 1, _ROLE(leaves.names[group[0]]) or ""
-    return _Part(str(first.device), width, role, group, nbytes, low, align)
+    return Storage(str(first.device), width, nbytes, role, align, group[0], low)
 
 
 def _shown_bytes(tensor: Tensor) -> tuple[int, int]:
@@ -251,8 +230,8 @@ class Buffer:
         # bytes that several tensors share: (where to, leaf, first byte)
         self._spans: list[tuple[Tensor, int, int]] = []
         copies: dict[Any, tuple[list[Tensor], list[int]]] = {}  # all of one dtype and device in one call
-        for p, (leaf, low) in enumerate(layout.sources):
-            target = self._target(p)
+        for storage in layout.storages:
+            target, leaf, low = self._target(storage), storage.leaf, storage.low
             if layout.views[leaf].dtype.startswith("numpy:"):
                 self._arrays.append((target.numpy(), leaf))
             elif low != _COMPLETE:
@@ -263,17 +242,15 @@ class Buffer:
                 leaves.append(leaf)
         self._copies = list(copies.values())
 
-    def _target(self, p: int) -> Tensor:
-        layout = self.layout
-        storage, (leaf, low) = layout.storages[p], layout.sources[p]
-        view = layout.views[leaf]
-        start = layout.streams[storage.stream].start + storage.start
+    def _target(self, storage: Storage) -> Tensor:
+        view = self.layout.views[storage.leaf]
+        start = self.layout.streams[storage.stream].start + storage.start
         flat = self.host
         if view.device != "cpu":
             gpu = next(i for i, (device, _, _) in enumerate(self._gpus) if str(device) == view.device)
             flat, start = self._device[gpu], start - self._gpus[gpu][1]
         piece = flat[start : start + storage.nbytes]
-        if low != _COMPLETE or view.dtype.startswith("numpy:"):
+        if storage.low != _COMPLETE or view.dtype.startswith("numpy:"):
             return piece
         dtype = getattr(torch, view.dtype)
         return piece.view(dtype).as_strided(view.shape, view.stride, start // dtype.itemsize)

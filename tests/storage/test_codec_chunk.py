@@ -5,16 +5,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipstream.storage.codec.chunks import CHUNK_BYTES, LEAST, decay, decode_chunk, encode_chunk, find_factor
+from slipstream.storage.codec.chunks import (
+    CHUNK_BYTES,
+    LEAST,
+    decay,
+    decode_chunk,
+    encode_chunk,
+    find_factor,
+    take_scratch,
+)
 from slipstream.storage.codec.registry import DECAY, DELTA, MASK, PLANES, RAW, CodecError
+
+SCRATCH = take_scratch()
 
 
 def round_trip(raw, width, base=None):
-    method, payload = encode_chunk(raw, width, base)
+    method, payload = encode_chunk(raw, width, SCRATCH, base)
     data = bytes(payload)
     assert len(data) <= raw.nbytes
     out = np.full_like(raw, 255)
-    decode_chunk(memoryview(data), method, width, out, base)
+    decode_chunk(memoryview(data), method, width, out, SCRATCH[0], base)
     assert np.array_equal(out, raw)
     return method, len(data)
 
@@ -99,13 +109,13 @@ def test_a_program_that_flushes_denormals_reads_the_same_bits():
     older[::3] = np.random.default_rng(0).standard_normal(older[::3].size).astype(np.float32)
     newer = older.copy()
     newer[::3] = shrunk(older[::3], 0.9, 0.2)
-    method, payload = encode_chunk(newer.view(np.uint8), 4, older.view(np.uint8))
+    method, payload = encode_chunk(newer.view(np.uint8), 4, SCRATCH, older.view(np.uint8))
     data = memoryview(bytes(payload))
     assert method & DECAY
     out = np.empty(newer.nbytes, np.uint8)
     flushed = torch.set_flush_denormal(True)
     try:
-        decode_chunk(data, method, 4, out, older.view(np.uint8))
+        decode_chunk(data, method, 4, out, SCRATCH[0], older.view(np.uint8))
     finally:
         torch.set_flush_denormal(False)
     assert flushed and np.array_equal(out, newer.view(np.uint8))
@@ -135,7 +145,8 @@ def test_damaged_payloads_raise_or_give_bytes_but_never_crash(data):
     base = np.roll(values, 1) if data.draw(st.booleans()) else None
     if base is not None:
         values = shrunk(base, 0.9, 0.2)
-    method, payload = encode_chunk(values.view(np.uint8), 4, None if base is None else base.view(np.uint8))
+    older = None if base is None else base.view(np.uint8)
+    method, payload = encode_chunk(values.view(np.uint8), 4, SCRATCH, older)
     damaged = bytearray(bytes(payload))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
@@ -143,6 +154,4 @@ def test_damaged_payloads_raise_or_give_bytes_but_never_crash(data):
     out = np.empty(values.nbytes, np.uint8)
     with contextlib.suppress(CodecError):
         other = data.draw(st.one_of(st.just(method), st.integers(0, 17)))
-        decode_chunk(
-            cut, other, data.draw(st.sampled_from([1, 2, 4, 8])), out, None if base is None else base.view(np.uint8)
-        )
+        decode_chunk(cut, other, data.draw(st.sampled_from([1, 2, 4, 8])), out, SCRATCH[0], older)
