@@ -1,11 +1,11 @@
-"""LiveView: a training run in the terminal; without a terminal a plain line now and then."""
+"""LiveView: a training run in the terminal; without a terminal a plain line now and then. Both show the same cells."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -19,21 +19,18 @@ from slipstream.storage.errors import printable
 from slipstream.ui.tables import ProgressLines, format_number, format_percent, format_time
 
 Stats = Mapping[str, Mapping[str, float]]  # as PerformanceMonitor.get_stats() gives them, in ms
+Cell = tuple[str, str]  # label and value
 
 REFRESH_S = 0.5  # drawing takes 3 ms of the loop's time: under 1 %
 MAX_CHARS = 120
 CELL_CHARS = 24  # one width for all cells: columns that follow their content would jump as numbers change
 PLAIN_LINE_S = 10.0
-SEEN_S = 20.0  # after which a speed is shown
-LONG_S = 12 * 3600.0
 
 RATES = ("success", "collision", "timeout")  # shares of episodes, shown in percent
-PHASE_COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
-
 RECENT_EPISODES = 1000  # that the means of `episode/*` are over, at least; all if there are fewer
-MOST_OWN, MOST_OWN_PLAIN = 8, 4  # metrics of the env's own `info` that are shown
+MOST_OWN = 8  # metrics of the env's own `info` that are shown
 
-# metric, label in the terminal; any may be absent. Of others only `episode/*` and `eval/*` of the env's info are shown.
+# metric, label; any may be absent. Of others only `episode/*` and `eval/*` of the env's info are shown.
 SHOWN = (
     ("fps", "frames/s"),
     ("episode/return", "return"),
@@ -44,14 +41,14 @@ SHOWN = (
     ("eval/success", "eval success"),
     ("eval/return", "eval return"),
     ("league/stage", "stage"),
+)
+DETAILS = (  # on a terminal only
     ("loss/policy", "policy loss"),
     ("loss/value", "value loss"),
     ("loss/entropy", "entropy"),
     ("kl", "kl"),
     ("lr", "lr"),
 )
-PLAIN_SHOWN = ("fps", "episode/return", "episode/success", "episode/collision")  # then the env's own
-PLAIN_SHOWN_LAST = ("eval/success", "eval/return", "league/stage")
 
 
 class LiveView:
@@ -65,7 +62,6 @@ class LiveView:
 
     Args:
         total_iterations: 0 if time ends the run; `total_frames` likewise.
-        long_run_hint: Printed once if the run will take more than half a day.
         shown_info: Keys of the env's `info` that are shown besides the common ones; None for the first few.
     """
 
@@ -76,7 +72,6 @@ class LiveView:
         title: str = "",
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
-        long_run_hint: str = "",
         shown_info: Sequence[str] | None = None,
     ) -> None:
         self.total_iterations, self.total_frames, self.title = total_iterations, total_frames, title
@@ -91,7 +86,6 @@ class LiveView:
         self._episodes = 0.0  # in `_recent`
         self._stats: Stats = {}
         self._line_due = False
-        self._long_run_hint = long_run_hint
         self._shown_info = shown_info
         is_live = self.console.is_terminal and not self.console.is_dumb_terminal
         self._live = Live(console=self.console, auto_refresh=False, get_renderable=self._draw) if is_live else None
@@ -124,9 +118,6 @@ class LiveView:
         self._add_episodes(metrics)
         self._line_due = True
         self.waiting.restart(f"iteration {iteration + 1:,}")
-        if self._long_run_hint and now_s - self._first[0] >= SEEN_S and self._left_s() > LONG_S:
-            self.print(f"at this speed {self._left_s() / 3600:,.0f} hours are left: {self._long_run_hint}")
-            self._long_run_hint = ""
         if now_s - self._drawn_s < (REFRESH_S if self._live else PLAIN_LINE_S):
             return
         self._drawn_s = now_s
@@ -147,9 +138,7 @@ class LiveView:
 
     def _left_s(self) -> float:
         """Return the seconds left at the speed since the first update; NaN before it is known."""
-        if self._first is None:
-            return math.nan
-        first_s, first_share = self._first
+        first_s, first_share = self._first or (0.0, 1.0)
         gone = self._share - first_share
         return (self._clock() - first_s) * (1 - self._share) / gone if gone > 0 else math.nan
 
@@ -172,29 +161,27 @@ class LiveView:
                 sums[key] = sums.get(key, 0.0) + count * value
         return self._metrics | {key: total / self._episodes for key, total in sums.items()}
 
-    def _own_names(self, metrics: Mapping[str, float], most: int) -> list[str]:
-        """Return the names of the env's own `info` among the metrics of episodes."""
+    def _cells(self) -> list[Cell]:
+        """Return what is shown everywhere: progress, then metrics."""
+        (iterations, frames), metrics = self._done, self._shown_metrics()
+        of_iterations = f"/{self.total_iterations:,}" if self.total_iterations else ""
+        of_frames = f"/{format_count(self.total_frames)}" if self.total_frames else ""
+        cells = [("iteration", f"{iterations:,}{of_iterations}"), ("frames", f"{format_count(frames)}{of_frames}")]
+        cells += [("elapsed", format_time(self._clock() - self._start_s)), ("left", format_time(self._left_s()))]
         known = {"episode/count", *dict(SHOWN)}
         own = [key.removeprefix("episode/") for key in metrics if key.startswith("episode/") and key not in known]
-        return [name for name in own if self._shown_info is None or name in self._shown_info][:most]
+        own = [name for name in own if self._shown_info is None or name in self._shown_info][:MOST_OWN]
+        labels = [
+            *SHOWN,
+            *((f"episode/{name}", name) for name in own),
+            *((f"eval/{name}", f"eval {name}") for name in own),
+        ]
+        cells += _metric_cells(labels, metrics)
+        return cells + ([("episodes", f"{self._episodes:,.0f}")] if self._recent else [])
 
     def _print_line(self) -> None:
         self._line_due = False
-        iterations, frames = self._done
-        metrics = self._shown_metrics()
-        own = self._own_names(metrics, MOST_OWN_PLAIN)
-        labels = dict(SHOWN) | {f"episode/{name}": name for name in own}
-
-        def shown(keys: Iterable[str]) -> list[str]:
-            return [f"{labels[key]} {_value(key, metrics[key])}" for key in keys if key in metrics]
-
-        of = f"/{self.total_iterations}" if self.total_iterations else ""
-        parts = [f"iteration {iterations}{of}", f"{format_count(frames)} frames"]
-        parts += shown((*PLAIN_SHOWN, *(f"episode/{name}" for name in own)))
-        parts += [f"(of {self._episodes:,.0f} episodes)"] if self._recent else []
-        parts += shown(PLAIN_SHOWN_LAST)
-        parts += [f"elapsed {format_time(self._clock() - self._start_s)}", f"left {format_time(self._left_s())}"]
-        self.print("  ".join(parts))
+        self.print("  ".join(f"{label} {value}" for label, value in self._cells()))
 
     def _draw(self) -> RenderableType:
         width = min(self.console.width, MAX_CHARS)
@@ -203,27 +190,9 @@ class LiveView:
         bar.add_column(ratio=1)
         percent = Text(format_percent(self._share), no_wrap=True)
         bar.add_row(ProgressBar(total=1.0, completed=self._share, complete_style="cyan"), percent)
-        metrics = self._shown_metrics()
-        own = [(f"episode/{name}", name) for name in self._own_names(metrics, MOST_OWN)]
-        own += [(f"eval/{name}", f"eval {name}") for _, name in own]
-        shown = [_cell(label, _value(key, metrics[key])) for key, label in (*SHOWN, *own) if key in metrics]
-        if self._recent:
-            shown.append(_cell("means of", f"{format_count(self._episodes)} episodes"))
-        phases, legend = _draw_phases(self._stats, inner)
-        progress = self._progress_cells()
-        parts = (bar, _grid(progress, inner), "", _grid(shown, inner), "", phases, _grid(legend, inner))
+        cells = [*self._cells(), *_metric_cells(DETAILS, self._metrics)]
+        parts = (bar, _grid(cells, inner), "", _grid(_phase_cells(self._stats), inner))
         return Panel(Group(*parts), title=Text(self.title), border_style="dim", padding=(0, 1), width=width)
-
-    def _progress_cells(self) -> list[Text]:
-        iterations, frames = self._done
-        of_iterations = f" / {self.total_iterations:,}" if self.total_iterations else ""
-        of_frames = f" / {format_count(self.total_frames)}" if self.total_frames else ""
-        return [
-            _cell("iteration", f"{iterations:,}{of_iterations}"),
-            _cell("frames", f"{format_count(frames)}{of_frames}"),
-            _cell("elapsed", format_time(self._clock() - self._start_s)),
-            _cell("left", format_time(self._left_s())),
-        ]
 
 
 def format_count(number: float) -> str:
@@ -233,6 +202,10 @@ def format_count(number: float) -> str:
             scaled = number / size
             return f"{scaled:.{2 if scaled < 10 else 1 if scaled < 100 else 0}f}{unit}"
     return f"{number:.0f}"
+
+
+def _metric_cells(labels: Sequence[Cell], metrics: Mapping[str, float]) -> list[Cell]:
+    return [(label, _value(key, metrics[key])) for key, label in labels if key in metrics]
 
 
 def _value(key: str, value: float | None) -> str:
@@ -245,34 +218,17 @@ def _value(key: str, value: float | None) -> str:
     return format_number(value)
 
 
-def _duration(ms: float) -> str:
-    return f"{ms:.1f} ms" if ms < 1000 else f"{ms / 1e3:.1f} s"
-
-
-def _cell(label: str, value: str) -> Text:
-    return Text.assemble((label + " ", "dim"), (value, "bold"))
-
-
-def _grid(cells: list[Text], width: int) -> Columns:
-    """Return the cells in as many columns as fit `width`."""
-    for cell in cells:
-        cell.truncate(min(CELL_CHARS, width))
-    return Columns(cells, width=min(CELL_CHARS + 1, width), padding=0)
-
-
-def _draw_phases(stats: Stats, width: int) -> tuple[Text, list[Text]]:
-    """Return one bar of the time so far, cut by phase, and its legend. "outer/inner" timers are part of the outer
+def _phase_cells(stats: Stats) -> list[Cell]:
+    """Return the share and the mean of each phase, the longest first. "outer/inner" timers are part of the outer
     one."""
-    phases = {name: s for name, s in stats.items() if "/" not in name}
-    total_ms = sum(s["total"] for s in phases.values()) or 1.0
-    bar, legend = Text(no_wrap=True, overflow="crop"), []
-    begin = sum_ms = 0.0
-    for index, (name, s) in enumerate(sorted(phases.items(), key=lambda item: -item[1]["total"])):
-        color = PHASE_COLORS[index % len(PHASE_COLORS)]
-        sum_ms += s["total"]
-        end = round(width * sum_ms / total_ms)  # rounding the ends, not the lengths: the bar always has its full width
-        bar.append("█" * int(end - begin), style=color)
-        begin = end
-        share = f" {100 * s['total'] / total_ms:.0f} % "
-        legend.append(Text.assemble(("■ ", color), name, (share, "bold"), (_duration(s["mean"]), "dim")))
-    return bar, legend
+    phases = sorted((-s["total"], name, s["mean"]) for name, s in stats.items() if "/" not in name)
+    all_ms = sum(total for total, _, _ in phases) or 1.0
+    return [(name, f"{100 * total / all_ms:.0f} % {mean:,.1f} ms") for total, name, mean in phases]
+
+
+def _grid(cells: list[Cell], width: int) -> Columns:
+    """Return the cells in as many columns as fit `width`."""
+    texts = [Text.assemble((f"{label} ", "dim"), (value, "bold")) for label, value in cells]
+    for text in texts:
+        text.truncate(min(CELL_CHARS, width))
+    return Columns(texts, width=min(CELL_CHARS + 1, width), padding=0)

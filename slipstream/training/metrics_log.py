@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,8 @@ WANDB_MODES = ("online", "offline", "disabled")
 
 KEEP_ROWS = 4096  # the newest rows are all kept; of older ones every 2nd, 4th, ... as their number doubles
 MAX_BYTES = 32 << 20  # the file is thinned when it is larger, and twice as large as after the last time
-_ITERATION = re.compile(rb'\{"iteration": (\d+)')
-_BLOCK = 1 << 18
-MAX_LINE_BYTES = 16 << 20  # of a row
+_ITERATION = re.compile(rb'\{"iteration": (\d{1,18})\b')
+_BLOCK = 1 << 20  # a longer line is no row
 _LINE_BYTES = 48  # memory of a line besides its bytes
 TENSORBOARD, WANDB = "TensorBoard", "W&B"
 _NUMBERS = frozenset((int, float, type(None)))
@@ -233,63 +232,33 @@ def _stride(age: int) -> int:
 
 
 def _drop_rows_after(iteration: int, path: Path) -> dict[str, Any] | None:
-    """Remove the rows after `iteration`; return the last one left. Reads the file from its end, and no further than
-    that row."""
+    """Remove the rows after `iteration`; return the last one left. A line that is no row is kept only before one."""
     if not path.exists():
         return None
-    reader, kept, row = Reader(path), 0, None
+    reader, end, last = Reader(path), 0, b""
     with os.fdopen(open_in_place(path), "r+b") as file:
-        fd, size = file.fileno(), os.fstat(file.fileno()).st_size
-        end, last = size, True
-        for start in _line_starts(fd, size):
-            if end - start <= MAX_LINE_BYTES:
-                line = os.pread(fd, end - start, start)
-                row = _parse_row(reader, line, allow_torn=last)
-                last = last and not line.strip()
-            elif not last:
-                reader.fail(f"it has a line of {end - start:,} bytes, which is not a row")
-            if row is not None and row["iteration"] <= iteration:
-                kept = end
-                break
-            end, row = start, None
-        file.truncate(kept)
-        if kept and os.pread(fd, 1, kept - 1) != b"\n":  # the process died between the row and its end
-            os.pwrite(fd, b"\n", kept)
-        os.fsync(fd)
-    return row
+        while line := file.readline(_BLOCK):
+            row = _ITERATION.match(line)
+            if row and int(row[1]) <= iteration and line.rstrip().endswith(b"}"):  # not cut short by a crash
+                end, last = file.tell(), line
+        if iteration and file.tell() and not last:
+            reader.fail(f"it has no row of the first {iteration:,} iterations")
+        file.truncate(end)
+        if last and not last.endswith(b"\n"):  # the process died between the row and its end
+            file.seek(end)
+            file.write(b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return _parse_row(reader, last) if last else None
 
 
-def _line_starts(fd: int, size: int) -> Iterator[int]:
-    """Yield where the lines of a file begin, the last one first."""
-    end = size
-    while end:
-        begin = max(0, end - _BLOCK)
-        block = os.pread(fd, end - begin, begin)
-        at = len(block)
-        while (at := block.rfind(b"\n", 0, at)) >= 0:
-            if begin + at + 1 < size:
-                yield begin + at + 1
-        end = begin
-    if size:
-        yield 0
-
-
-def _parse_row(reader: Reader, line: bytes, allow_torn: bool) -> dict[str, Any] | None:
-    """Return the row of a line; None for an empty one, and for a torn one if that is allowed."""
-    if not line.strip():
-        return None
-    try:
-        row = reader.json(line, "a line")
-    except DamagedFileError:
-        if allow_torn:
-            return None
-        raise
-    with reader.parsing("a line"):
-        reader.integer(row["iteration"], "the iteration")
+def _parse_row(reader: Reader, line: bytes) -> dict[str, Any]:
+    row = reader.json(line, "the last row")
+    with reader.parsing("the last row"):
         reader.integer(row["frames"], "the number of frames")
         if type(row["time_s"]) not in (int, float) or not math.isfinite(row["time_s"]):
-            reader.fail("the time in a line is not a number")
-    return row
+            reader.fail("the time in the last row is not a number")
+    return dict(row)
 
 
 def _finite(name: str, value: Any) -> float | None:

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import signal
 import stat
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -27,9 +26,8 @@ from slipstream.training.record import FlightRecorder
 from slipstream.training.resume import explain_save_errors
 from slipstream.training.run_folder import STOPPED, RunFolder
 from slipstream.training.trainer import StepResult, Trainer
-from slipstream.ui.tables import PipedConsole
+from slipstream.ui.tables import PipedConsole, progress_bar
 
-SAVE_REPORT_S = 10.0  # seconds between two lines while the last saves are waited for
 SCORES = ("episode/return", "episode/success", "eval/score", "eval/success", "eval/return")  # noted with a checkpoint
 
 
@@ -128,7 +126,6 @@ class RunOutputs:
                 0 if by_time else trainer.iterations * trainer.frames_per_batch,
                 title(trainer),
                 console=PipedConsole(quiet=cfg.quiet),
-                long_run_hint="Ctrl-C keeps what is learned, max_time_s= or total_frames= ends sooner",
                 shown_info=trainer.task.shown_info,
             )
         )
@@ -196,22 +193,13 @@ class RunOutputs:
 
     def _wait_for_saves(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Wait until everything is on the disk, however slow it is. The signal handlers are still installed."""
-        finished = threading.Event()
-
-        def report() -> None:
-            while not finished.wait(SAVE_REPORT_S):
-                left = self.saver.get_stats()["queue_size"]
-                print(f"still saving ({left} checkpoints left); Ctrl-C twice exits without saving", flush=True)
 
         def wait() -> None:
             self.saver.wait()
             self.rollouts.wait()
 
-        threading.Thread(target=report, name="slipstream save report", daemon=True).start()
-        try:
+        with progress_bar("still saving (Ctrl-C twice exits without saving)"):
             close_after(wait, SaveError, error)
-        finally:
-            finished.set()
 
     def start_clocks(self) -> Clock:
         """Start the clocks of training time and of saves; return the first. The limits are those of rank 0 alone."""

@@ -52,14 +52,12 @@ class Trainer:
 
     Args:
         cfg: The config, such as `load_train(["env.num_envs=64"])`.
-        monitor: Times the parts of each step; nothing is timed without one.
         ranks: The processes that learn together; each has a Trainer of its own.
     """
 
-    def __init__(
-        self, cfg: TrainConfig, monitor: PerformanceMonitor | None = None, ranks: OneProcess | None = None
-    ) -> None:
-        self.cfg, self.monitor, self.ranks = cfg, monitor, ranks or OneProcess()
+    def __init__(self, cfg: TrainConfig, ranks: OneProcess | None = None) -> None:
+        self.cfg, self.ranks = cfg, ranks or OneProcess()
+        self.monitor: PerformanceMonitor | None = None
         check_started(cfg, self.ranks.size)
         device = self._set_up_device()
         self.task: Task = registry.find_task(cfg.task)
@@ -135,17 +133,13 @@ class Trainer:
         return learner
 
     def _check_actors(self, learner: Learner) -> None:
-        if self.ranks.size > 1:
-            raise ConfigError(
-                f"actors send to one learner, and there are {self.ranks.size} ranks: leave actors.count out"
-            )
-        if learner.data is not None:
-            raise ConfigError("algo.data is learned from without an env that flies: leave actors.count out")
-        if self.controller is not None:
-            raise ConfigError(
-                f"the {self.controller.name} changes the env between iterations, and actors have envs of their own: leave "
-                f"actors.count out, or the {self.controller.name}"
-            )
+        others = {
+            f"{self.ranks.size} ranks, which learn together": self.ranks.size > 1,
+            "algo.data, which is learned without an env that flies": learner.data is not None,
+            "a league or the like, which changes the env of the learner": self.controller is not None,
+        }
+        for other in [other for other, is_given in others.items() if is_given]:
+            raise ConfigError(f"actors, which have envs of their own, do not work with {other}: leave actors.count out")
 
     # -- the iteration -------------------------------------------------------------------------------------------------
 

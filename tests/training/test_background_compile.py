@@ -16,7 +16,6 @@ from slipstream.algorithms.execution.compile import use_compiler_cache
 from slipstream.config.compose import load_train
 from slipstream.training import background_compile
 from slipstream.training.background_compile import KernelCompiler, can_compile_beside
-from slipstream.training.trainer import Trainer
 
 NEXT = [sys.executable, "-c"]
 
@@ -208,24 +207,6 @@ def test_kernels_are_kept_in_the_users_cache_folder(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     use_compiler_cache(torch.device("cpu"))  # cannot be made: torch's own
     assert "TORCHINDUCTOR_CACHE_DIR" not in os.environ
-
-
-@pytest.mark.soak  # the compiler takes its time
-def test_the_training_compiles_from_what_the_process_left(monkeypatch):
-    words = ["env.num_envs=16", "env.num_obstacles=9", "env.dyn.num_obstacles=8", "algo.rollout_steps=4", "device=cpu"]
-    words += ["model.encoder=dict", "model.keys=[state]", "model.trunk=[16]", "algo.minibatches=2", "algo.epochs=1"]
-    monkeypatch.setattr(Trainer, "execution_mode", lambda self: "compiled")  # as of a long run on a GPU
-    lines = []
-    with Trainer(load_train(words)) as trainer, KernelCompiler(trainer, lines.append) as kernels:
-        trainer.step()
-        kernels.poll()
-        finish(kernels)
-        torch._dynamo.utils.counters.clear()
-        trainer.step()
-        kernels.poll()
-        found = torch._dynamo.utils.counters["inductor"]
-    assert found["fxgraph_cache_hit"] == 1 and not found["fxgraph_cache_miss"]
-    assert "another process has compiled" in lines[1] and "training with compiled kernels" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import pytest
 
 from slipstream.cli import main
 from slipstream.cli.bench import train
-from slipstream.cli.bench.train import Result, make_table
-from slipstream.config.compose import load_train
 
 TINY = [
     "env.num_obstacles=20",
@@ -41,11 +39,3 @@ WRONG = {"forms=fast": "plain, graphs, compiled", "sizes=a": "sizes=1024,16384",
 def test_wrong_words_are_answered_with_the_right_ones(capsys, word, hint):
     assert main(["bench", "train", word, "device=cpu"]) == 2
     assert hint in capsys.readouterr().err
-
-
-def test_the_table_says_what_was_measured():
-    import torch
-
-    result = Result(1024, "graphs", 6e6, 1.3e6, 1.05e6, 900, 2.5, 31.0)
-    text = make_table([result], torch.device("cpu"), load_train(TINY)).markdown()
-    assert "| 1,024 | graphs | 6,000,000 | 1,300,000 | 1,050,000 | 900 | 2.5 GB | 31 s |" in text

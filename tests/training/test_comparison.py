@@ -15,9 +15,9 @@ from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.distributed import multirun
-from slipstream.distributed.multirun import expand, split_values
+from slipstream.distributed.multirun import expand
 from slipstream.storage.files import WriterLock
-from slipstream.training.comparison import describe, interval, load_groups, metrics_of, spread
+from slipstream.training.comparison import describe, interval, load_groups, spread
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
@@ -89,16 +89,6 @@ def test_a_young_run_is_named(tmp_path):
     young = RunFolder.create(tmp_path, "young", {"task": "navigation"})
     with pytest.raises(ConfigError, match="has logged nothing yet"):
         load_groups([young.path])
-
-
-def test_any_metric_can_be_compared(tmp_path):
-    groups = load_groups([make_run(tmp_path, "a", 0, 0.1, [1, 2], metric="loss/value")])
-    assert metrics_of(groups) == [] and metrics_of(groups, ["loss/value"]) == ["loss/value"]
-
-
-def test_commas_inside_brackets_do_not_split():
-    assert split_values("[64,64],[128]") == ["[64,64]", "[128]"] and split_values("0,1,2") == ["0", "1", "2"]
-    assert split_values("adam") == ["adam"]
 
 
 def test_every_combination_is_a_run_of_its_own(tmp_path):

@@ -11,9 +11,8 @@ from slipstream.config.compose import load_train
 from slipstream.config.schema import EvalConfig
 from slipstream.envs.base import BadActionError, Outcome, TensorEnv
 from slipstream.envs.specs import Box, Observation
-from slipstream.tasks import evaluation as any_task
 from slipstream.tasks.evaluation import bootstrap_interval, fly_each, fly_episodes, wilson, with_intervals
-from slipstream.tasks.navigation import demo, evaluation
+from slipstream.tasks.navigation import demo
 from slipstream.tasks.navigation.env import NavigationConfig, evaluation_starts
 from slipstream.tasks.navigation.evaluation import Flights, compare, evaluation_env, fly, summarize
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
@@ -63,15 +62,6 @@ def test_starts_and_goals_are_the_protocols():
     assert goal[0].tolist() == [-16.0, -24.0, 2.0] and goal[255].tolist() == [16.0, -24.0, 2.0]
 
 
-def test_every_map_gets_the_whole_row_of_drones_with_their_clocks_at_zero():
-    env = evaluation_env(SMALL, EvalConfig(num_drones=3, map_seeds=[5, 6], max_steps=9), "cpu")
-    evaluation.Crossing(env, hovering, 3)
-    start, goal = evaluation_starts(3, 4.0)
-    assert env.world_of.tolist() == [0, 0, 0, 1, 1, 1] and env.world_seeds == [5, 6]
-    assert torch.equal(env.drone.pos, start.repeat(2, 1)) and torch.equal(env.goal, goal.repeat(2, 1))
-    assert env.clock.eq(0).all() and not env.config.random_clock and env.config.max_episode_steps == 9
-
-
 def test_over_an_empty_world_flying_straight_arrives_when_the_lag_says():
     flights = crossing(straight)
     assert flights.success.all() and not flights.collision.any() and not flights.timeout.any()
@@ -97,13 +87,6 @@ def test_a_wall_across_one_map_stops_that_maps_drones_and_no_others(monkeypatch)
     assert flights.collision.tolist() == [[True] * 4, [False] * 4]
     assert flights.success.tolist() == [[False] * 4, [True] * 4]
     assert flights.map_seeds == [7, 8]
-
-
-def test_a_wall_across_half_a_map_stops_those_who_fly_there(monkeypatch):
-    flights = crossing(straight, monkeypatch, [[EAST]], maps=(7,))
-    # starts at x = -3.2, -1.6, 0, 1.6; goals at -3.2, -1.07, 1.07, 3.2
-    assert flights.collision.tolist() == [[False, False, True, True]]
-    assert flights.success.tolist() == [[True, True, False, False]]
 
 
 @pytest.mark.parametrize(("wall_y", "arrives"), [(-9.0, True), (-7.0, False)])
@@ -162,16 +145,6 @@ class Countdown(TensorEnv):
         return Outcome(torch.ones(self.num_envs), over, torch.zeros_like(over), {"won": won})
 
 
-def test_any_env_is_flown_for_one_episode_each():
-    act = lambda observation: torch.zeros(len(observation["x"]), 1)  # noqa: E731
-    result = fly_episodes(Countdown(4), act)
-    assert result == {
-        "return": 2.5,
-        "length": 2.5,
-        "won": 0.5,
-    }  # episodes of 1, 2, 3, 4 steps, and what came after does not count
-
-
 def test_episodes_that_had_not_ended_count_as_they_stood_and_are_told():
     act = lambda observation: torch.zeros(len(observation["x"]), 1)  # noqa: E731
     result = fly_episodes(Countdown(4), act, 3)
@@ -188,24 +161,6 @@ def test_each_figure_of_an_own_env_has_an_interval_over_its_episodes():
     alone = with_intervals(fly_each(Countdown(1), act))
     assert alone == {f"{name}{part}": value for name, mean in (("return", 1.0), ("length", 1.0), ("won", 0.0))
                      for part, value in (("", mean), ("_low", None), ("_high", None))}  # fmt: skip
-
-
-def test_flying_an_own_env_reports_the_share_done():
-    shares = []
-    fly_each(Countdown(40), lambda observation: torch.zeros(len(observation["x"]), 1), 100, shares.append)
-    assert shares == [pytest.approx(1 / 40), pytest.approx(21 / 40)]  # after steps 1 and 21
-
-
-def test_many_episodes_are_resampled_in_parts(monkeypatch):
-    values = np.arange(50) / 50
-    together = bootstrap_interval(values, 200)
-    monkeypatch.setattr(any_task, "MAX_RESAMPLED", 1000)
-    assert bootstrap_interval(values, 200) == pytest.approx(together, abs=0.05)
-
-
-def test_a_flight_takes_2200_steps_unless_asked_otherwise():
-    settings = [EvalConfig(num_drones=1, map_seeds=[5]), EvalConfig(num_drones=1, map_seeds=[5], max_steps=9)]
-    assert [evaluation_env(SMALL, s, "cpu").config.max_episode_steps for s in settings] == [2200, 9]
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
@@ -242,17 +197,6 @@ def test_the_figures_of_two_maps_by_hand():
     )
     assert (second["success"], second["collision"], second["timeout"], second["map_seed"]) == (0.25, 0.25, 0.5, 1)
     assert first["success_low"] < 0.75 < first["success_high"]
-
-
-def test_the_keys_are_those_promised_over_all_and_for_each_map():
-    result = summarize(flights_of([[1, 0], [1, 1]]))
-    assert FIGURES | {"maps"} <= set(result)
-    assert all(set(row) >= FIGURES | {"map_seed"} for row in result["maps"])
-    assert set(result).difference(FIGURES) == {"maps", "success_strict"}
-
-
-def test_no_success_has_no_time():
-    assert summarize(flights_of([[0, 0]]))["time_to_goal_s"] is None
 
 
 def test_the_interval_comes_from_the_maps_not_from_the_drones():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from slipstream.tasks.navigation.figures import FPS, FlightPicture, at_time, end_times, mean_speeds
+from slipstream.tasks.navigation.figures import FPS, FlightPicture, at_time, end_times
 from slipstream.ui import film
 
 TIMES = np.array([0.0, 0.5, 1.0])
@@ -50,11 +50,6 @@ def test_places_between_two_points_are_on_the_line():
     assert at_time(places[:1], TIMES[:1], 0.7)[0].tolist() == [0, 0, 1]
 
 
-def test_the_mean_speed_is_of_the_drones_that_fly():
-    assert mean_speeds(PATHS, TIMES).tolist() == [2.0, 4.0]
-    assert mean_speeds(PATHS[:, 2:], TIMES).tolist() == [0.0, 0.0]
-
-
 def test_ffmpeg_gets_every_frame(tmp_path, monkeypatch):
     """Type the command into a program that counts the bytes, in place of ffmpeg."""
     fake = tmp_path / "ffmpeg"
@@ -78,13 +73,3 @@ def test_a_film_without_ffmpeg_is_refused_before_any_work(tmp_path, monkeypatch)
     monkeypatch.setattr(film, "find_ffmpeg", lambda: None)
     with pytest.raises(ValueError, match=r"game\.mp4 needs ffmpeg: install it, or write game\.gif"):
         film.check_outputs(tmp_path / "game.mp4")
-
-
-def test_an_error_of_ffmpeg_is_shown(tmp_path, monkeypatch, capfd):
-    fake = tmp_path / "ffmpeg"
-    fake.write_text('#!/bin/sh\necho "no encoder libx264" >&2\nexit 1\n')
-    fake.chmod(fake.stat().st_mode | stat.S_IEXEC)
-    monkeypatch.setattr(film, "find_ffmpeg", lambda: str(fake))
-    with pytest.raises(RuntimeError, match="ffmpeg failed with exit code 1: write a .gif instead"):
-        draw(tmp_path / "flight.mp4")
-    assert not (tmp_path / "flight.mp4").exists() and "no encoder libx264" in capfd.readouterr().err

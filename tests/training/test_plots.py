@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slipstream.tasks.navigation.figures import FlightPicture, round_step, view_half_m
-from slipstream.ui.figures import learning_curve, metric_column, own_metrics, smooth
+from slipstream.tasks.navigation.figures import FlightPicture, view_half_m
+from slipstream.ui.figures import learning_curve, own_metrics
 
 BOXES = np.array([[0.0, 0.0, 0.15, 0.35, 2.0], [3.0, -2.0, 0.35, 0.35, 6.0]])
 GOALS = np.array([[0.0, -6.0], [1.0, -6.0], [2.0, -6.0]])
@@ -61,15 +61,6 @@ def test_the_view_holds_map_and_flights_but_not_a_drone_that_flew_off():
     assert view_half_m(flown_off, goals, 20.0) == pytest.approx(27.0)
 
 
-def test_the_view_of_a_small_map_holds_starts_and_goals_far_outside_it():
-    assert view_half_m(np.zeros((2, 1, 3)), np.array([[0.0, -12.0]]), 8.0) == pytest.approx(12.4)
-    assert view_half_m(np.array([[[0.0, 12.0, 2.0]], [[0.0, 0.0, 2.0]]]), np.zeros((1, 2)), 8.0) == pytest.approx(12.4)
-
-
-def test_a_scale_is_a_round_number():
-    assert [round_step(x) for x in (0.9, 1.0, 4.9, 7.0, 30.0)] == pytest.approx([0.5, 1.0, 2.0, 5.0, 20.0])
-
-
 def test_learning_curve_draws_with_gaps_without_time_and_with_one_row(tmp_path):
     rows = [
         {"iteration": i, "frames": 32 * i, "time_s": 2.0 * i, "episode/success": i / 100, "episode/return": None}
@@ -82,11 +73,6 @@ def test_learning_curve_draws_with_gaps_without_time_and_with_one_row(tmp_path):
     assert both[0] > frames_only[0]
 
 
-def test_learning_curve_without_a_curve_says_so(tmp_path):
-    with pytest.raises(ValueError, match="nothing to draw"):
-        learning_curve([{"frames": 1, "kl": 0.1}], tmp_path / "a.png")
-
-
 def test_own_metrics_have_panels_of_their_own(tmp_path):
     rows = [
         {"frames": i, "episode/count": 1, "episode/return": i, "episode/length": 5, "episode/fuel": i} for i in range(9)
@@ -96,18 +82,6 @@ def test_own_metrics_have_panels_of_their_own(tmp_path):
     alone = size_of_png(learning_curve(rows, tmp_path / "a.png"))
     more = size_of_png(learning_curve(rows, tmp_path / "b.png", "", own_metrics(rows)))
     assert more[1] > 2 * alone[1]
-
-
-def test_null_and_absent_metrics_are_no_points():
-    column = metric_column([{"kl": 1.0}, {"kl": None}, {}], "kl")
-    assert column[0] == 1.0
-    assert np.isnan(column[1:]).all()
-
-
-def test_smoothing_is_a_centered_mean_that_shrinks_at_the_ends():
-    values = np.zeros(50)
-    values[1] = 3.0
-    assert smooth(values)[:4].tolist() == pytest.approx([1.5, 1.0, 1.0, 0.0])
 
 
 def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from slipstream.cli import main
 from slipstream.ui import tables
-from slipstream.ui.tables import ProgressLines, progress_bar
+from slipstream.ui.tables import ProgressLines
 
 
 class Work:
@@ -24,10 +24,6 @@ class Work:
         return self.lines
 
 
-def test_short_work_writes_nothing():
-    assert Work().until(2.0) == []
-
-
 def test_long_work_writes_after_3_s_and_then_every_10_s():
     work = Work("exporting policy")
     assert work.until(95.0) == [f"exporting policy: {t // 60}:{t % 60:02d} elapsed" for t in range(3, 96, 10)]
@@ -39,14 +35,6 @@ def test_a_line_has_the_share_done_and_the_time_left():
     assert work.until(3.0) == ["flying 64 drones: 0:03 elapsed, 25 % done, about 0:09 left"]
     work.progress.update(1.0)
     assert work.until(13.0)[1] == "flying 64 drones: 0:13 elapsed, 100 % done, about 0:00 left"
-
-
-def test_another_piece_of_work_has_its_own_time():
-    work = Work("iteration 1")
-    work.progress.update(0.5)
-    work.until(5.0)
-    work.progress.restart("iteration 2")
-    assert work.until(16.0)[1:] == ["iteration 2: 0:10 elapsed"]
 
 
 def test_lines_that_nobody_reads_do_not_disturb_the_work():
@@ -82,28 +70,9 @@ def started(monkeypatch):
     return found
 
 
-def test_progress_bar_writes_lines_without_a_terminal(started):
-    with progress_bar("generating 16 maps") as progress:
-        progress(0.5)
-    assert started == ["generating 16 maps: 0:00 elapsed"]
-
-
 SHORT = ["eval.num_drones=2", "eval.map_seeds=[1,2]", "eval.max_steps=8", "eval.picture=false"]
 
 
 def test_eval_shows_maps_and_flights(started, monkeypatch):
     assert main(["eval", *SHORT]) == 0
     assert [line.split(":")[0] for line in started] == ["generating 2 maps", "flying 4 drones over 2 maps"]
-
-
-def test_eval_of_duels_shows_each_pair(started):
-    assert main(["eval", "red=evade", "blue=pursuit,crank", "games=2", "eval.picture=false"]) == 0
-    assert [line.split(" games")[0] for line in started] == ["evade against pursuit: 2", "evade against crank: 2"]
-
-
-def test_export_shows_progress(started, tmp_path, monkeypatch):
-    from slipstream.cli import export
-
-    monkeypatch.setattr(export, "export_policy", lambda *_: export.Exported(tmp_path / "policy.pt2", ("x",), None))
-    assert main(["export", f"out={tmp_path / 'policy.pt2'}"]) == 0
-    assert [line.split(":")[0] for line in started] == ["exporting navigation.pt"]

@@ -77,12 +77,6 @@ def test_a_config_that_cannot_be_written_leaves_no_folder(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_checkpoint_paths_sort_by_iteration(tmp_path):
-    run = RunFolder.create(tmp_path, "a", {})
-    assert run.checkpoint_path(123) == run.path / "checkpoints" / "ckpt_000123.pt"
-    assert run.checkpoints.is_dir()
-
-
 def test_open_takes_the_folder_or_anything_in_it(tmp_path):
     run = RunFolder.create(tmp_path, "a", {})
     run.checkpoint_path(7).write_bytes(b"")
@@ -149,9 +143,29 @@ def test_a_folder_without_git_is_no_error(tmp_path, monkeypatch):
     assert git_state(tmp_path) == {"commit": None, "dirty": None}
 
 
-def test_a_machine_without_git_is_no_error(repository, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    assert git_state(repository)["commit"] is None
+@pytest.mark.parametrize("used", ["", "metrics.jsonl", "checkpoints/ckpt_000001.pt.slip", "best.pt"])
+def test_a_run_that_fails_before_it_did_anything_leaves_no_folder(tmp_path, used):
+    run = RunFolder.create(tmp_path, "a", {})
+    (run.path / "metrics.jsonl").touch()
+    if used:
+        (run.path / used).write_text("something")
+    with pytest.raises(RuntimeError, match="out of memory"), run.kept_if_used():
+        raise RuntimeError("out of memory")
+    assert run.path.exists() == bool(used)
+
+
+@pytest.mark.parametrize("name", [".writer.lock", "metrics.jsonl", "eval.png", "checkpoints"])
+def test_a_run_with_a_link_that_leads_out_is_refused_by_name(tmp_path, name):
+    run = RunFolder.create(tmp_path, "a", {})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "precious").write_text("precious")
+    if name == "checkpoints":
+        run.checkpoints.rmdir()
+    (run.path / name).symlink_to(tmp_path / ("elsewhere" if name == "checkpoints" else "precious"))
+    for path in (run.path, run.path / "config.yaml"):
+        with pytest.raises(UnsafeFolderError, match=name):
+            RunFolder.open(path)
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -172,15 +186,15 @@ def test_what_is_no_file_is_never_written_over(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("pipe")
-    for name, told in (
+    for name, why in (
         ("pipe", "is a device, a pipe"),
         ("folder", "is a folder"),
         ("link", "a pipe"),
         ("no/file", "no folder"),
     ):
-        with pytest.raises(OSError, match=told):
+        with pytest.raises(OSError, match=why):
             write_file(tmp_path / name, b"new")
-        with pytest.raises(OSError, match=told), atomic_file(tmp_path / name):
+        with pytest.raises(OSError, match=why), atomic_file(tmp_path / name):
             pass
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "folder").is_dir()
     assert {path.name for path in tmp_path.iterdir()} == {"pipe", "folder", "link"}
@@ -193,35 +207,3 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
     write_file(tmp_path / "link", b"new")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "file").read_bytes() == b"new"
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["file"]
-
-
-@pytest.mark.parametrize("used", ["", "metrics.jsonl", "checkpoints/ckpt_000001.pt.slip", "best.pt"])
-def test_a_run_that_fails_before_it_did_anything_leaves_no_folder(tmp_path, used):
-    run = RunFolder.create(tmp_path, "a", {})
-    (run.path / "metrics.jsonl").touch()
-    if used:
-        (run.path / used).write_text("something")
-    with pytest.raises(RuntimeError, match="out of memory"), run.kept_if_used():
-        raise RuntimeError("out of memory")
-    assert run.path.exists() == bool(used)
-
-
-def test_a_run_that_ends_well_is_kept(tmp_path):
-    run = RunFolder.create(tmp_path, "a", {})
-    with run.kept_if_used():
-        pass
-    assert run.path.exists()
-
-
-@pytest.mark.parametrize("name", [".writer.lock", "metrics.jsonl", "eval.png", "checkpoints"])
-def test_a_run_with_a_link_that_leads_out_is_refused_by_name(tmp_path, name):
-    run = RunFolder.create(tmp_path, "a", {})
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "precious").write_text("precious")
-    if name == "checkpoints":
-        run.checkpoints.rmdir()
-    (run.path / name).symlink_to(tmp_path / ("elsewhere" if name == "checkpoints" else "precious"))
-    for path in (run.path, run.path / "config.yaml"):
-        with pytest.raises(UnsafeFolderError, match=name):
-            RunFolder.open(path)
-    assert (tmp_path / "precious").read_text() == "precious"

@@ -43,13 +43,6 @@ class TestJsonLines:
         assert read_metrics(run.metrics_path) == [expected]
         assert read_metrics(run.path) == [expected]
 
-    def test_a_row_is_on_disk_before_the_log_is_closed(self, run):
-        log = RunLog(run)
-        log.write(1, 32, {"kl": 0.5})
-        assert read_metrics(run.path)[0]["kl"] == 0.5
-        log.close()
-        log.close()
-
     def test_values_that_json_cannot_hold_become_null(self, run):
         with RunLog(run) as log:
             log.write(1, 32, {"a": float("nan"), "b": float("inf"), "c": -float("inf")})
@@ -68,11 +61,6 @@ class TestJsonLines:
         run.metrics_path.write_bytes(b'{"iteration": 0, "frames": 1}\n{"iteration": 1, "fra')
         assert read_metrics(run.path) == [{"iteration": 0, "frames": 1}]
 
-    def test_a_broken_line_in_the_middle_is_an_error_that_names_it(self, run):
-        run.metrics_path.write_bytes(b'{"iteration": 0}\n{"itera\n{"iteration": 2}\n')
-        with pytest.raises(ValueError, match="line 2"):
-            read_metrics(run.path)
-
     def test_a_resumed_log_equals_an_uninterrupted_one(self, run, tmp_path):
         whole = RunFolder.create(tmp_path, "whole", {})
         with RunLog(whole, clock=clock_of(0, 1, 2, 3, 4)) as log:
@@ -89,12 +77,6 @@ class TestJsonLines:
             for i in range(2, 4):
                 log.write(i + 1, 32 * (i + 1), {"kl": i / 10})
         assert run.metrics_path.read_bytes() == whole.metrics_path.read_bytes()
-
-    def test_resuming_at_0_starts_the_log_anew(self, run):
-        with RunLog(run) as log:
-            log.write(1, 32, {})
-        RunLog(run, done=0).close()
-        assert read_metrics(run.path) == []
 
     def test_a_missing_tensorboard_is_said_once_and_the_log_goes_on(self, run, capsys):
         with RunLog(run) as log:
@@ -128,11 +110,6 @@ class FakeWandb:
 
 @pytest.mark.usefixtures("no_tensorboard")
 class TestWandb:
-    @pytest.mark.parametrize("wandb", [None, {}, {"mode": "disabled"}, {"mode": None, "project": "x"}])
-    def test_it_is_not_imported_unless_asked_for(self, run, monkeypatch, wandb):
-        monkeypatch.setitem(sys.modules, "wandb", None)
-        RunLog(run, wandb).close()
-
     @pytest.mark.parametrize("mode", ["online", "offline"])
     def test_a_missing_package_is_a_warning(self, run, monkeypatch, capsys, mode):
         monkeypatch.setitem(sys.modules, "wandb", None)
@@ -178,10 +155,6 @@ class TestWandb:
                 log.write(i, 32 * i, {"kl": 0.5} | ({"eval/success": 0.9} if i == 63 else {}))
         logged = [step for step, _ in fake.logged]
         assert logged == [*range(1, 16), *range(16, 32, 2), *range(32, 63, 4), 63, 64]
-
-    def test_an_unknown_mode_names_the_known_ones(self, run):
-        with pytest.raises(ValueError, match="online, offline, disabled, not 'on'"):
-            RunLog(run, {"mode": "on"})
 
     def test_rows_go_there_and_a_resumed_run_takes_up_the_same_id(self, run, monkeypatch):
         fake = FakeWandb()
@@ -269,20 +242,14 @@ class TestBounds:
         assert [i for i in kept if newest - i >= 8192] == list(range(4, newest - 8191, 4))
         assert metrics_log.thin(b"".join(log.splitlines(keepends=True)[-100:])) == b"".join(log.splitlines(True)[-100:])
 
-    def test_resuming_reads_the_end_of_the_log_only(self, run, monkeypatch):
+    def test_resuming_keeps_a_damaged_line_and_ends_at_a_damaged_row(self, run):
         row = b'{"iteration": %d, "frames": %d, "time_s": 1.0, "x": "' + b" " * 1000 + b'"}\n'
-        run.metrics_path.write_bytes(b"damaged\n" + b"".join(row % (i, i) for i in range(1, 3001)) + b'{"iterat')
-        RunLog(run, done=2990).close()
-        assert run.metrics_path.read_bytes() == b"damaged\n" + b"".join(row % (i, i) for i in range(1, 2991))
-        RunLog(run, done=2990).close()
-        with pytest.raises(ValueError, match=r"metrics\.jsonl"):
-            RunLog(run, done=0)
-
-    def test_the_folder_is_synced_once_the_log_is_in_it(self, run, monkeypatch):
-        synced = []
-        monkeypatch.setattr(metrics_log, "sync_folder", lambda folder: synced.append(run.metrics_path.exists()))
-        RunLog(run).close()
-        assert synced == [True]
+        run.metrics_path.write_bytes(b"damaged\n" + b"".join(row % (i, i) for i in range(1, 301)) + b'{"iterat')
+        RunLog(run, done=290).close()
+        assert run.metrics_path.read_bytes() == b"damaged\n" + b"".join(row % (i, i) for i in range(1, 291))
+        run.metrics_path.write_bytes(b'{"iteration": 1, "frames": "x"}\n')
+        with pytest.raises(DamagedFileError, match=r"metrics\.jsonl"):
+            RunLog(run, done=1)
 
 
 def test_a_full_disk_ends_tensorboard_not_the_training(run, capsys):
@@ -297,28 +264,14 @@ def test_a_full_disk_ends_tensorboard_not_the_training(run, capsys):
     assert capsys.readouterr().err.count("TensorBoard cannot write ([Errno 28] No space left on device)") == 1
 
 
-@pytest.mark.parametrize("hole", [0, 1 << 30])
-def test_a_log_with_a_hole_at_its_end_is_cut_at_once(tmp_path, monkeypatch, hole):
-    run, read, plain = RunFolder.create(tmp_path, "a", {}), [], os.pread
+def test_a_log_with_a_hole_at_its_end_is_cut(tmp_path):
+    run = RunFolder.create(tmp_path, "a", {})
     rows = [{"iteration": n, "frames": n, "time_s": 1.0} for n in (1, 2, 3)]
     run.metrics_path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    good = run.metrics_path.stat().st_size
-    os.truncate(run.metrics_path, good + hole)  # as a power cut may leave it
-    monkeypatch.setattr(os, "pread", lambda fd, count, at: read.append(count) or plain(fd, count, at))
+    os.truncate(run.metrics_path, run.metrics_path.stat().st_size + (1 << 28))  # as a power cut may leave it
     with RunLog(run, done=2) as log:
         log.write(3, 3, {})
     assert [row["iteration"] for row in read_metrics(run.path)] == [1, 2, 3]
-    assert sum(read) <= hole + 2 * good + (1 << 18) and max(read) <= 1 << 18
-
-
-def test_a_log_of_empty_lines_is_read_once(tmp_path, monkeypatch):
-    run, read, plain = RunFolder.create(tmp_path, "a", {}), [], os.pread
-    run.metrics_path.write_text('{"iteration": 1, "frames": 1, "time_s": 1}\n' + "\n" * 300_000)
-    monkeypatch.setattr(os, "pread", lambda fd, count, at: read.append(count) or plain(fd, count, at))
-    with RunLog(run, done=1) as log:
-        log.write(2, 2, {})
-    assert [row["iteration"] for row in read_metrics(run.path)] == [1, 2]
-    assert sum(read) < 1_000_000
 
 
 def test_a_row_without_its_line_end_stays_a_row(tmp_path):
@@ -327,10 +280,3 @@ def test_a_row_without_its_line_end_stays_a_row(tmp_path):
     with RunLog(run, done=1) as log:
         log.write(2, 2, {})
     assert [row["iteration"] for row in read_metrics(run.path)] == [1, 2]
-
-
-def test_a_line_that_is_no_row_is_refused(tmp_path):
-    run = RunFolder.create(tmp_path, "a", {})
-    run.metrics_path.write_bytes(b"x" * (17 << 20) + b'\n{"iteration": 5, "frames": 1, "time_s": 1}\n')
-    with pytest.raises(DamagedFileError, match="it has a line of 17,825,793 bytes"):
-        RunLog(run, done=1)

@@ -27,13 +27,6 @@ def fast(monkeypatch):
     monkeypatch.setattr(module, "POLL_S", 0.02)
 
 
-def test_ranges_are_read_and_plain_values_are_left_alone():
-    assert Range.parse("a", "log(1e-4,3e-3)").values == (1e-4, 3e-3)
-    assert Range.parse("a", "int(1, 8)").values == (1, 8)
-    assert Range.parse("a", "choice([128,128],[256,256])").values == ("[128,128]", "[256,256]")
-    assert Range.parse("a", "[128,128]") is None and Range.parse("a", "3e-4") is None
-
-
 @pytest.mark.parametrize(
     "text",
     ["log(0,1)", "uniform(3,1)", "int(1,x)", "int(1,2,3)", "choice(1)", "loguniform(1,2)", "log(1,2", "log(1,inf)"],
@@ -120,13 +113,6 @@ def test_workers_without_a_common_folder_keep_their_live_trials(tmp_path, fast):
 def test_an_objective_that_never_appears_is_named(tmp_path, fast):
     with pytest.raises(ConfigError, match=r"no 'eval/succes'.*did you mean 'eval/success'"):
         make(tmp_path / "s", 4, objective="eval/succes", parallel=2).run()
-
-
-def test_of_several_ranges_of_a_key_the_last_one_counts(tmp_path):
-    words = [*WORDS, "algo.learning_rate=uniform(1e-4,1e-3)", "algo.epochs=int(1,4)", "algo.epochs=2"]
-    sweep = Sweep(words, tmp_path / "s")
-    assert {(r.key, r.kind) for r in sweep.ranges} == {("algo.learning_rate", "uniform"), ("model.part", "choice")}
-    assert "algo.epochs=2" in sweep.common
 
 
 def test_a_search_whose_first_trials_fail_ends(tmp_path, fast, monkeypatch):

@@ -23,12 +23,11 @@ from slipstream.config.help import ConfigError
 from slipstream.config.registry import find_task
 from slipstream.envs.base import BadActionError
 from slipstream.monitor import PerformanceMonitor
-from slipstream.tasks import base
-from slipstream.training import outputs
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.outputs import draw_learning, summary
 from slipstream.training.run_folder import RunFolder
 from slipstream.training.trainer import Trainer
+from slipstream.ui import tables
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
 
@@ -78,13 +77,6 @@ def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path, capsys):
     assert "learning.png is drawn from 10 iterations on, this run has 8" in capsys.readouterr().out
     longer = run_tiny(tmp_path, "longer", "total_frames=1536")
     assert [(run.path / "learning.png").exists() for run in (whole, longer)] == [False, True]
-
-
-def test_a_picture_that_cannot_be_drawn_does_not_end_a_training(whole, monkeypatch, capsys):
-    monkeypatch.setattr(base, "MIN_CURVE_ITERATIONS", 0)
-    monkeypatch.setattr(base, "learning_curve", lambda *args: open("/dev/full/learning.png"))  # noqa: SIM115
-    draw_learning(find_task("navigation"), whole)
-    assert "the curves could not be drawn" in capsys.readouterr().out
 
 
 def test_the_log_has_a_row_an_iteration_with_losses_episodes_and_times(whole):
@@ -146,11 +138,6 @@ def test_the_best_is_the_first_to_beat_all_before():
     assert [other.update_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
 
 
-def test_intervals():
-    assert [it for it in range(10) if train.is_due(4, it, last=it == 9)] == [3, 7, 9]
-    assert not any(train.is_due(0, it, last=True) for it in range(10))
-
-
 def test_the_summary_reads_as_the_documents_have_it():
     monitor = PerformanceMonitor()
     with monitor.timer("learn"):
@@ -168,21 +155,6 @@ def test_summaries_come_as_often_as_asked_and_never_in_the_demo(tmp_path, capsys
     for interval, count in ((0, 0), (2, 1)):
         run_tiny(tmp_path, f"every{interval}", "quiet=false", "total_frames=192", f"summary_interval={interval}")
         assert capsys.readouterr().out.count("=== Performance Summary ===") == count  # of 3 iterations
-
-
-def test_the_signals_are_given_back_after_a_run(tmp_path):
-    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
-    run_tiny(tmp_path, "once", "total_frames=64", "eval_interval=0")
-    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_the_tiny_world_shows_what_a_run_depends_on():
-    collector = Trainer(load_train(TINY)).collector
-    seen = {
-        name: any(bool(collector.rollout()["observation", name].any()) for _ in range(4))
-        for name in ("lidar", "dynamic_obstacle")
-    }
-    assert seen == {"lidar": True, "dynamic_obstacle": True}
 
 
 # -- same seed, same run -----------------------------------------------------------------------------------------------
@@ -266,17 +238,13 @@ def test_what_a_resumed_run_cannot_change_is_refused_by_name(whole):
         resume(whole, "algo.epochs=4")  # the default, but not this run's
     with pytest.raises(
         ConfigError,
-        match=r"model\.trunk cannot change: start a new run with slipstream train config=\S+ 'model.trunk=\[9\]'$",
+        match=r"model\.trunk cannot change .*: start a new run with slipstream train config=\S+ 'model.trunk=\[9\]'$",
     ):
         resume(whole, "model.trunk=[9]")  # weights of another shape: init= would refuse them
-    with pytest.raises(ConfigError, match=r"keeps its task, navigation"):
+    with pytest.raises(ConfigError, match=r"keeps its task=navigation"):
         resume(whole, "task=tests_have_none:Env")
     with pytest.raises(ConfigError, match=r"seed cannot change"):
         resume(whole, "seed=5")
-
-
-def test_what_a_resumed_run_keeps_may_be_said_again(whole):
-    assert load_train([f"resume={whole.path}", "algo.epochs=2", "env_dyn.num_obstacles=8"]).algo.epochs == 2
 
 
 def test_resume_and_init_together_are_refused(whole):
@@ -299,12 +267,6 @@ def test_init_starts_from_the_best_policy_of_a_run(whole):
     job = Trainer(load_train([*TINY, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
     assert differences(load_checkpoint(whole.path / "best.pt")["policy"], job.policy.state_dict()) == []
     assert job.init_message == f"init: {whole.path / 'best.pt'}"
-
-
-def test_init_starts_from_a_checkpoint_file(whole):
-    file = whole.checkpoints / "ckpt_000004.pt.slip"
-    job = Trainer(load_train([*TINY, f"init={file}"]))
-    assert differences(load_checkpoint(file)["algo"]["policy"], job.policy.state_dict()) == []
 
 
 def test_a_run_begun_with_init_resumes_without_that_file(whole, tmp_path):
@@ -399,13 +361,6 @@ def test_a_single_checkpoint_cannot_be_resumed_but_names_what_can(whole):
         load_train([f"resume={file}"])
 
 
-def test_a_checkpoint_comes_after_some_minutes_whatever_the_interval(tmp_path):
-    folder = run_tiny(
-        tmp_path, "slow", "save_interval=1000", "save_minutes=1e-9", "keep_checkpoints=100", "total_frames=192"
-    )
-    assert len(list(folder.checkpoints.glob("ckpt_*"))) == 3
-
-
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
@@ -413,10 +368,11 @@ def test_a_training_waits_for_a_slow_disk_and_loses_no_checkpoint(tmp_path, caps
     write = AsyncCheckpointSaver._write
     monkeypatch.setattr(AsyncCheckpointSaver, "_write", lambda *args: (time.sleep(0.3), write(*args)))
     monkeypatch.setattr(AsyncCheckpointSaver.shutdown, "__defaults__", (0.01,))
-    monkeypatch.setattr(outputs, "SAVE_REPORT_S", 0.1)
+    monkeypatch.setattr(tables, "FIRST_LINE_S", 0.0)
+    monkeypatch.setattr(tables, "POLL_S", 0.1)
     folder = run_tiny(tmp_path, "slow", "total_frames=128", "eval_interval=0")
     assert state_of(folder)["iteration"] == 2
-    assert "still saving (1 checkpoints left)" in capsys.readouterr().out
+    assert "still saving (Ctrl-C twice exits without saving)" in capsys.readouterr().err
 
 
 def test_a_trainer_is_closed_even_if_the_run_fails_before_its_first_step(tmp_path, monkeypatch):
@@ -426,7 +382,3 @@ def test_a_trainer_is_closed_even_if_the_run_fails_before_its_first_step(tmp_pat
     with pytest.raises(ZeroDivisionError):
         run_tiny(tmp_path, "failed")
     assert closed == [True]
-
-
-def test_the_training_time_is_kept_without_a_limit_too(whole):
-    assert state_of(whole)["trained_s"] > 0

@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from slipstream.algorithms.execution.capture import capture_training
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.collectors import ray as actors
@@ -254,14 +253,6 @@ def test_late_blocks_are_dropped(fake, limit):
         assert (trainer.collector.metrics()["actors/dropped"] > 0) == (limit > 0)
 
 
-def test_batches_keep_their_memory_for_a_captured_update(fake):
-    with fast() as trainer:
-        words = {"mode": "graphs", "log": print, "capture": lambda function, name, log: function}
-        trainer.collect, trainer.learn = capture_training(trainer.collector, trainer.learner, **words)
-        places = {trainer.step().batch[key].data_ptr() for _ in range(3) for key in ("reward", "value_std")}
-        assert len(places) == 2
-
-
 # -- without a cluster -------------------------------------------------------------------------------------------------
 
 
@@ -283,16 +274,11 @@ def refusal(capfd, *words, command="train"):
         (["actors.count=2", "collect.pipeline=on"], "does not work with collect.pipeline=on"),
         (["actors.count=2", "collect.compress=all"], "does not work with collect.compress=all"),
         (["actors.count=2", "env.num_envs=auto"], "does not work with env.num_envs=auto"),
-        (["actors.count=2", "preset=aircombat"], "the league changes the env between iterations"),
+        (["actors.count=2", "preset=aircombat"], "do not work with a league or the like"),
     ],
 )
 def test_settings_that_do_not_work_with_actors_are_refused(capfd, words, message):
     assert message in refusal(capfd, *words)
-
-
-@pytest.mark.parametrize("command", ["advise", "bench train"])
-def test_what_measures_one_process_refuses_actors(capfd, command):
-    assert "leave actors.count out" in refusal(capfd, "actors.count=2", command=command)
 
 
 def test_a_missing_ray_is_named(capfd, monkeypatch, tmp_path):

@@ -66,14 +66,6 @@ def test_a_clone_acts_as_the_expert(cloned):
     assert (policy.actor.mean(policy.distribution(policy.features(seen), seen)) - expert(seen)).abs().mean() < 0.1
 
 
-def test_discrete_actions_are_cloned(flown):
-    words = [*WORDS, f"algo.data={flown[True]}", "env.discrete=true"]
-    with Trainer(load_train([*words, "total_frames=20480", "algo.learning_rate=1e-2"])) as trainer:
-        for it in range(trainer.iterations):
-            metrics = trainer.step(trainer.progress(it, 0)).metrics
-    assert metrics["bc/error"] < 0.06
-
-
 @pytest.mark.parametrize("words", [[], ["algo.data=FLOWN"]])
 def test_a_smaller_student_with_fewer_sensors_approaches_its_teacher(cloned, flown, words):
     """The student reads `cart` alone; the teacher reads everything."""
@@ -216,11 +208,3 @@ def test_a_teacher_for_other_observations_is_refused_in_one_sentence(cloned, cap
     said = capsys.readouterr().err.strip()
     assert "trained with other observations" in said and len(said.splitlines()) == 1
     assert not (cloned.path.parent / "refused").exists()
-
-
-def test_a_teacher_with_other_speeds_is_refused():
-    words = ["algo=bc", "algo.teacher=navigation", "env.num_envs=2", "env.num_obstacles=0", "algo.minibatches=2"]
-    with pytest.raises(
-        ConfigError, match=r"algo\.teacher=navigation was trained with env\.max_speed_mps=2\.0: set the"
-    ):
-        Trainer(load_train([*words, "env.max_speed_mps=3", "device=cpu", "threads=1"]))

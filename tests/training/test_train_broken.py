@@ -8,14 +8,13 @@ import shutil
 import pytest
 from tiny_runs import differences, rows_of, state_of
 
-from slipstream import Trainer, train
+from slipstream import train
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.load import checkpoints_of
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.registry import find_task
-from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
 # 8 iterations of 64 frames, a checkpoint after each; whole ones after 1 and 5, differences between
@@ -72,18 +71,6 @@ def test_a_broken_newest_checkpoint_is_passed_over_and_written_again(whole, copy
     assert resume(copy) == 0 and capsys.readouterr().err == ""
 
 
-def test_the_log_is_cut_to_the_iteration_it_goes_on_from(copy, monkeypatch):
-    for iteration in (8, 7, 6):
-        flip(slip(copy, iteration), DATA)
-
-    def die(*_):
-        raise MemoryError("the machine went away")
-
-    monkeypatch.setattr(Trainer, "capture", die)  # before the first iteration
-    assert resume(copy) != 0
-    assert [row["iteration"] for row in read_metrics(copy.path)] == [1, 2, 3, 4, 5]
-
-
 def test_differences_to_a_broken_file_are_broken_with_it(whole, copy, capsys):
     flip(slip(copy, 5), INDEX)
     assert resume(copy) == 0
@@ -94,15 +81,6 @@ def test_differences_to_a_broken_file_are_broken_with_it(whole, copy, capsys):
     assert differences(state_of(whole), state_of(copy)) == [] and rows_of(whole) == rows_of(copy)
     capsys.readouterr()
     assert resume(copy) == 0 and capsys.readouterr().err == ""
-
-
-def test_a_broken_file_that_was_renamed_is_not_looked_at(whole, copy, capsys):
-    flip(slip(copy, 8), INDEX)
-    slip(copy, 8).rename(slip(copy, 8).with_suffix(".broken"))
-    assert checkpoints_of(copy.checkpoints)[0].name == "ckpt_000007.pt.slip"
-    capsys.readouterr()
-    assert resume(copy) == 0 and capsys.readouterr().err == ""
-    assert differences(state_of(whole), state_of(copy)) == []
 
 
 def test_a_best_policy_that_is_broken_is_passed_over(copy, capsys):
@@ -117,13 +95,6 @@ def test_a_best_policy_that_is_broken_is_passed_over(copy, capsys):
     )
     with pytest.raises(CorruptCheckpointError, match="best.pt"):  # asked for by name there is no other
         load_policy(best)
-
-
-def test_a_policy_of_a_run_without_a_best_comes_from_its_newest_good_checkpoint(copy, capsys):
-    assert load_policy(copy.path).path == slip(copy, 8) and capsys.readouterr().err == ""
-    flip(slip(copy, 8), DATA)
-    assert load_policy(copy.path).path == slip(copy, 7)
-    assert "ckpt_000008.pt.slip is broken" in capsys.readouterr().err
 
 
 def test_flipped_weights_of_a_plain_torch_file_are_noticed(tmp_path, capsys):

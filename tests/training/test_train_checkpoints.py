@@ -2,7 +2,6 @@
 
 import shlex
 
-import pytest
 import torch
 
 from slipstream import train
@@ -10,7 +9,6 @@ from slipstream.checkpoint import load_checkpoint
 from slipstream.checkpoint.load import CheckpointFile
 from slipstream.cli import main
 from slipstream.config.compose import load_train
-from slipstream.config.help import ConfigError
 
 TINY = shlex.split("""
     env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
@@ -71,8 +69,3 @@ def test_the_best_policy_is_no_link_of_the_series(tmp_path):
         "ckpt_000002.pt.slip",
         "latest.pt.slip",
     ]
-
-
-def test_a_rhythm_that_means_nothing_is_refused():
-    with pytest.raises(ConfigError, match="checkpoint_full_every"):
-        load_train(["checkpoint_full_every=0"])

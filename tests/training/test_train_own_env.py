@@ -12,12 +12,9 @@ import sys
 import textwrap
 
 import pytest
-import torch
 from tiny_runs import differences, rows_of, state_of
 
-from slipstream import Trainer
 from slipstream.cli import main
-from slipstream.config.compose import load_train
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
@@ -134,12 +131,3 @@ def test_an_observation_that_is_not_its_specs_ends_a_training_with_a_sentence(ow
     error = capsys.readouterr().err
     assert "observation 'x': the spec says [" in error and "_observe gave [0]" in error and error.count("\n") == 1
     assert not (own_folder / "runs" / "mistaken").exists()
-
-
-def test_evaluating_leaves_the_random_state_as_it_was(own_folder):
-    job = Trainer(load_train(OWN_RUN))
-    before = torch.get_rng_state()
-    first = job.evaluate()
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.rand(3)
-    assert job.evaluate() == first  # and is itself the same each time

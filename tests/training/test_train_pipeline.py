@@ -126,8 +126,3 @@ def test_compressing_beside_the_learner_changes_nothing(tmp_path):
     plain = run(tmp_path, "plain", "on", *words)
     packed = run(tmp_path, "packed", "on", *words, "collect.compress=lidar")
     assert differences(state(plain)["algo"], state(packed)["algo"]) == []
-
-
-def test_compressing_where_it_cannot_be_is_refused():
-    with pytest.raises(ConfigError, match="algo=ppo"):
-        Trainer(load_train([*TINY, *ALGORITHMS["sac"], "collect.compress=all"]))

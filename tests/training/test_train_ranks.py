@@ -20,7 +20,6 @@ from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config.compose import load_train
-from slipstream.distributed import launch
 from slipstream.training import distributed, rank_guard
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.rank_guard import Guard
@@ -153,12 +152,6 @@ def test_a_number_of_ranks_that_cannot_be_is_refused(monkeypatch, capfd, words, 
     assert re.search(message, refusal(capfd, *words))
 
 
-def test_more_than_no_gpu_is_refused_with_the_remedy(monkeypatch, capfd):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert "torch finds 0 GPUs on this machine: leave gpus out, or add device=cpu" in refusal(capfd, "gpus=2")
-    assert "torch finds 0 GPUs" in refusal(capfd, "gpus=auto")
-
-
 @pytest.mark.parametrize("given", [{"RANK": "0"}, {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}])
 def test_a_part_of_torchruns_variables_is_refused(tmp_path, monkeypatch, capfd, given):
     for name, value in given.items():
@@ -166,10 +159,6 @@ def test_a_part_of_torchruns_variables_is_refused(tmp_path, monkeypatch, capfd, 
     text = refusal(capfd, *TINY, "device=cpu", f"root={tmp_path}")
     assert "MASTER_ADDR" in text and f"unset {' '.join(given)} to train in one process" in text
     assert list(tmp_path.iterdir()) == []
-
-
-def test_one_gpu_is_an_ordinary_training():
-    assert launch.ranks_to_start(load_train(["gpus=1", "device=cpu"])) == 1
 
 
 def test_the_advisor_and_python_refuse_several_ranks(capfd):

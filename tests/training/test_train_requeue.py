@@ -192,12 +192,6 @@ def test_one_command_starts_and_continues_a_run(tmp_path, monkeypatch, auto, cap
     assert "nothing left to do: this run has 256 frames" in capsys.readouterr().out
 
 
-def test_a_finished_run_continues_with_more_frames(tmp_path, auto):
-    assert main(["train", *auto]) == 0
-    assert main(["train", *auto, "total_frames=320", "save_interval=50"]) == 0
-    assert status_of(tmp_path / "run")["frames"] == 320
-
-
 def test_a_run_killed_before_its_first_checkpoint_starts_again(tmp_path, monkeypatch, auto):
     folder = RunFolder.at(tmp_path, "run")
     folder.restart({"task": "navigation"})
@@ -256,11 +250,6 @@ def test_other_settings_are_refused_as_by_resume(tmp_path, auto, capsys):
     assert "algo.epochs cannot change" in capsys.readouterr().err  # the default is another value
 
 
-def test_a_config_that_cannot_be_built_leaves_no_folder(tmp_path, auto):
-    assert main(["train", *auto, "init=nowhere.pt"]) == 2
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_init_and_measured_sizes_are_of_the_first_start(tmp_path, monkeypatch, auto):
     assert main(["train", *TINY, f"root={tmp_path}", "name=first"]) == 0
     words = [word for word in auto if not word.startswith("env.num_envs")]
@@ -281,11 +270,6 @@ def sized(cfg, choose):
     cfg.env.num_envs = 4
     cfg.auto = []
     return choose(cfg)
-
-
-def test_auto_needs_a_name(capsys):
-    assert main(["train", *TINY, "resume=auto"]) == 2
-    assert "resume=auto starts or continues the run with a name: give name=NAME" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("preset", ["demo", "aircombat_demo", "task=gym env.id=CartPole-v1 algo=dqn"])
@@ -372,8 +356,3 @@ def test_evaluations_that_a_league_learns_by_cannot_change(tmp_path, monkeypatch
     state["controller"] = {}
     with pytest.raises(ConfigError, match="eval_interval cannot change"):
         resume.load_resume_state(cfg, folder)
-
-
-def test_no_checkpoint_is_removed_with_keep_checkpoints_0(tmp_path, auto):
-    assert main(["train", *auto, "keep_checkpoints=0", "save_interval=1", "total_frames=512"]) == 0
-    assert len(list((tmp_path / "run" / "checkpoints").glob("ckpt_*"))) == 8
