@@ -77,6 +77,7 @@ class RunOutputs:
         self._evaluating: int | None = None  # the iteration whose weights are being evaluated
         self._evaluations: dict[int, dict[str, float]] = {}  # results by iteration, until its row is written
         self._rows: deque[tuple[Any, ...]] = deque()  # of the log, not yet written
+        self.rollouts: Any = None  # with rollout_save_interval
         self.ended = "failed"  # what status.json will say: the loop sets another state when it ends
         self._iteration, self._stop = start, StopFlag()
 
@@ -106,11 +107,11 @@ class RunOutputs:
                 announce=self.print,
             )
         )
-        from slipstream.rollouts.storage import RolloutStorage  # loads tensordict
+        if cfg.rollout_save_interval:
+            from slipstream.rollouts.storage import RolloutStorage  # loads tensordict
 
-        self.rollouts = stack.enter_context(
-            RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level, keep=cfg.rollout_keep)
-        )
+            rollouts = RolloutStorage(folder.path / "rollouts", cfg.rollout_compression_level, keep=cfg.rollout_keep)
+            self.rollouts = stack.enter_context(rollouts)
         self.recorder = FlightRecorder(
             folder.path, cfg.record_minutes, self.print, lambda film: self.log.add_film(film, *self._filmed)
         )
@@ -196,7 +197,8 @@ class RunOutputs:
 
         def wait() -> None:
             self.saver.wait()
-            self.rollouts.wait()
+            if self.rollouts is not None:
+                self.rollouts.wait()
 
         with progress_bar("still saving (Ctrl-C twice exits without saving)"):
             close_after(wait, SaveError, error)

@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
 # Nothing in a repository may choose what git runs or asks for.
 _SAFE = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 
@@ -25,9 +27,9 @@ def provenance(folder: Path) -> dict[str, Any]:
         "slipstream_commit": package.get("commit"),
         "slipstream_dirty": package.get("dirty"),
         "python": platform.python_version(),
-        "torch": _version("torch"),
-        "slipstream": _version("slipstream-rl"),
-        "device": device_name(),
+        "torch": torch.__version__,
+        "slipstream": metadata.version("slipstream-rl"),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
     }
 
 
@@ -54,24 +56,6 @@ def git_state(folder: Path) -> dict[str, Any]:
     return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
-def device_name() -> str:
-    """Return the name of the GPU that torch would use, else of the processor."""
-    try:
-        import torch
-
-        if torch.cuda.is_available():
-            return torch.cuda.get_device_name()
-    except (ImportError, RuntimeError):
-        pass
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def _git(folder: Path, *arguments: str, **more: str) -> str | None:
     """Return the output of git; None without git, repository, commit or answer."""
     env = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"} | more
@@ -80,10 +64,3 @@ def _git(folder: Path, *arguments: str, **more: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode("utf-8", errors="surrogateescape") if done.returncode == 0 else None
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None

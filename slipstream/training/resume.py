@@ -158,27 +158,18 @@ def sole_writer(folder: RunFolder) -> WriterLock:
 
 @contextmanager
 def explain_save_errors(cfg: TrainConfig, folder: RunFolder) -> Iterator[None]:
-    """Add to an error of saving which state is good, and how to continue."""
+    """Add to an error of saving, or of a full disk, which state is good, and how to continue."""
     try:
         yield
-    except SaveError as error:
-        raise type(error)(f"{error}. {recovery_hint(cfg, folder, is_full(error))}") from error
-    except OSError as error:  # the log's
-        if not is_full(error):
+    except (SaveError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise OSError(f"{error}. {recovery_hint(cfg, folder, True)}") from error
+        raise type(error)(f"{error}. {recovery_hint(cfg, folder)}") from error
 
 
-def is_full(error: BaseException | None) -> bool:
-    """Return whether an error comes from a full disk or quota."""
-    while error is not None and not (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)):
-        error = error.__cause__
-    return error is not None
-
-
-def recovery_hint(cfg: TrainConfig, folder: RunFolder, full: bool) -> str:
+def recovery_hint(cfg: TrainConfig, folder: RunFolder) -> str:
     """Return which state of a run is good, and how to continue."""
-    remedy = "Free space" if full else "Repair the cause"
+    remedy = "Free space, or repair the cause"
     try:
         newest, _ = newest_good(folder.checkpoints)
     except (SaveError, OSError):

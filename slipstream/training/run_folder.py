@@ -62,8 +62,6 @@ class RunFolder:
         check_name(name)
         text = config_yaml(config)  # before mkdir: it may raise
         run = cls(_make_unused(Path(root), name))
-        if run.path.name != name:
-            print(f"name={name} is in use: this run is {run.path.name}", flush=True)
         run._begin(text)
         return run
 
