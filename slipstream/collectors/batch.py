@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from tensordict import TensorDict
@@ -11,8 +11,6 @@ from torch import Tensor
 from slipstream.envs.rollout import Frame
 from slipstream.envs.specs import Key, Observation, Rows
 from slipstream.models.memory import MEMORY
-
-_MISSING = torch.empty((0, 0))  # of no key's shape
 
 
 class RolloutMemory:
@@ -66,29 +64,19 @@ def write(rows: Rows, frame: Frame) -> None:
     A compiler fuses single copies with the code that computes them; torch 2.11 fuses copies of lists incorrectly.
     """
     for keys, targets in rows:
-        values = [x if isinstance(x := frame.get(key), Tensor) else _MISSING for key in keys]
-        if [x.shape for x in values] != [x.shape for x in targets] or [x.dtype for x in values] != [
-            x.dtype for x in targets
-        ]:
-            _raise_changed(frame, keys, targets)
+        values = [frame.get(key) for key in keys]
+        for key, x, target in zip(keys, values, targets, strict=True):
+            if not isinstance(x, Tensor) or x.shape != target.shape or x.dtype != target.dtype:
+                now = f"{x.dtype} of shape {list(x.shape)}" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+                raise ValueError(
+                    f"{'.'.join(key)} was {target.dtype} of shape {list(target.shape)} at the first step, and is {now} "
+                    "now: env and policy must return the same shapes and dtypes at every step"
+                )
         if torch.compiler.is_compiling():
             for x, target in zip(values, targets, strict=True):
                 target.copy_(x)
         else:
             torch._foreach_copy_(targets, values)
-
-
-def _raise_changed(frame: Frame, keys: list[Key], targets: list[Tensor]) -> NoReturn:
-    for key, target in zip(keys, targets, strict=True):
-        x: Any = frame.get(key)
-        tensor = isinstance(x, Tensor)
-        if not tensor or (x.shape, x.dtype) != (target.shape, target.dtype):
-            given = f"{x.dtype} of shape {list(x.shape)}" if tensor else f"a {type(x).__name__}"
-            raise ValueError(
-                f"{'.'.join(key)} was {target.dtype} of shape {list(target.shape)} at the first step, and is {given} now: env and "
-                "policy must return the same shapes and dtypes at every step"
-            )
-    raise AssertionError("nothing changed")
 
 
 class OverwrittenBatchError(RuntimeError):

@@ -17,6 +17,7 @@ from slipstream.collectors.batch import LentBatch, RolloutMemory, write
 from slipstream.collectors.compressed import compression
 from slipstream.collectors.episodes import EpisodeStatistics, split_trajectories
 from slipstream.config.schema import CollectConfig
+from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.rollout import Frame, Rollout
@@ -72,21 +73,29 @@ class SyncDataCollector(Collector):
 
             exploration_type = torchrl.exploration_of(exploration_type)
             env, policy, postproc = torchrl.adapt(env, policy, postproc)
-        _check_counts(frames_per_batch, env.num_envs, total_frames, ring_size)
         self.env = env
         self.policy = policy
         self.frames_per_batch = frames_per_batch
         self.total_frames = total_frames
+        self.ring_size = ring_size
+        self._steps, rest = divmod(frames_per_batch, env.num_envs)
+        if rest or not self._steps:
+            below = max(1, self._steps) * env.num_envs
+            raise ValueError(
+                f"frames_per_batch={frames_per_batch} must be a multiple of num_envs={env.num_envs}: use {below} or "
+                f"{below + env.num_envs}"
+            )
+        check_range(self, "ring_size", minimum=1)
+        if total_frames != -1:
+            check_range(self, "total_frames", minimum=1, hint=", or -1 to collect without end")
         env_device = _with_index(env.device)
         self.device = env_device if device is None else _with_index(device)
         self.return_same_td = return_same_td
         self.exploration_type = exploration_type
         self.split_trajs = split_trajs
         self.postproc = postproc
-        self.ring_size = ring_size
         self.episodes = EpisodeStatistics(env.num_envs, env.device)
-        self._steps = frames_per_batch // env.num_envs
-        self._timer = _RolloutTimer(env_device)
+        self._span: Any = None  # start and end of the last rollout, see `_now`
         self._observation: Observation = {}  # the env's current one, where the next rollout starts
         size = memory_size(policy)
         self._memory = torch.zeros(env.num_envs, size, device=env_device) if size else None  # the policy's present one
@@ -157,9 +166,15 @@ class SyncDataCollector(Collector):
 
     @property
     def fps(self) -> float:
-        """Frames per second of the last rollout, without the learner's time; 0 before the first."""
-        seconds = self._timer.seconds()
-        return self.frames_per_batch / seconds if seconds else 0.0
+        """Frames per second of the last rollout, without the learner's time; 0 before the first. On a GPU this waits
+        for the rollout's end."""
+        if self._span is None:
+            return 0.0
+        start, end = self._span
+        if isinstance(start, float):
+            return self.frames_per_batch / (end - start)
+        end.synchronize()
+        return self.frames_per_batch / start.elapsed_time(end) * 1000
 
     _fps = fps  # NavRL's train.py reads this name
 
@@ -221,8 +236,10 @@ class SyncDataCollector(Collector):
                 shapes = self._steps, self._observation, self._memory
                 self._slots = [RolloutMemory(*shapes) for _ in range(self._num_slots)]
             self._needs_reset = True
-            with set_exploration_type(chosen_exploration_type() or self.exploration_type), self._timer:
+            start = self._now()
+            with set_exploration_type(chosen_exploration_type() or self.exploration_type):
                 self._fills[slot]()
+            self._span = start, self._now()
             self._needs_reset = False
             self._frames += self.frames_per_batch
             if check:
@@ -259,10 +276,7 @@ class SyncDataCollector(Collector):
             self._check_outputs(outputs)
         record = self.env.step(outputs["action"])
         frame: Frame = {(name,): x for name, x in outputs.items()}
-        frame["reward",] = record.reward
-        frame["terminated",] = record.terminated
-        frame["truncated",] = record.truncated
-        frame["valid",] = record.valid
+        frame |= {(name,): getattr(record, name) for name in ("reward", "terminated", "truncated", "valid")}
         if self._memory is not None:  # a frame that is not valid has reset the environment
             frame[MEMORY,] = torch.where(record.valid.unsqueeze(-1), outputs[MEMORY], 0.0)
         frame |= {("info", name): x for name, x in record.info.items()}
@@ -275,6 +289,14 @@ class SyncDataCollector(Collector):
 
     # -- around it -----------------------------------------------------------------------------------------------------
 
+    def _now(self) -> Any:
+        """Return the present time, on a GPU as an event in its queue."""
+        if self.env.device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
     def _reset_if_needed(self) -> None:
         """Reset the env at the first use, and after an interrupted rollout: its state may be in the middle of a
         step."""
@@ -286,13 +308,9 @@ class SyncDataCollector(Collector):
             self._needs_reset = False
 
     def _set_observation(self, observation: Mapping[str, Tensor]) -> None:
-        num_envs = self.env.num_envs
         if self._memory is not None and MEMORY in observation:
             raise ValueError(f"the env has an observation named {MEMORY!r}, where the policy's memory is: rename it")
         if not self._observation:
-            for name, x in observation.items():
-                if x.shape[:1] != (num_envs,):
-                    raise ValueError(f"observation {name!r} must have shape [{num_envs}, ...], not {list(x.shape)}")
             self._observation = {name: x.to(self.env.device, copy=True).contiguous() for name, x in observation.items()}
             return
         for name, mine in self._observation.items():
@@ -336,48 +354,9 @@ class SyncDataCollector(Collector):
             raise RuntimeError("this collector was shut down: build a new SyncDataCollector")
 
 
-class _RolloutTimer:
-    """Measure how long a `with` block took on the device; the result is read back only on demand."""
-
-    def __init__(self, device: torch.device) -> None:
-        cuda = device.type == "cuda"
-        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if cuda else []
-        self._seconds = 0.0
-
-    def __enter__(self) -> None:
-        if self._events:
-            self._events[0].record()
-        self._start = time.perf_counter()
-
-    def __exit__(self, *exc: object) -> None:
-        self._seconds = time.perf_counter() - self._start
-        if self._events:
-            self._events[1].record()
-
-    def seconds(self) -> float:
-        """Return the time of the last block; 0 before the first. On a GPU this waits for the end of the block."""
-        if not self._events or not self._seconds:
-            return self._seconds
-        self._events[1].synchronize()
-        return self._events[0].elapsed_time(self._events[1]) / 1000
-
-
 def _with_index(device: torch.device | str) -> torch.device:
     """Return the device with its index: "cuda" and "cuda:0" are the same, but do not compare equal."""
     return torch.empty(0, device=device).device
-
-
-def _check_counts(frames_per_batch: int, num_envs: int, total_frames: int, ring_size: int) -> None:
-    if frames_per_batch < 1 or frames_per_batch % num_envs:
-        below, above = frames_per_batch // num_envs * num_envs, (frames_per_batch // num_envs + 1) * num_envs
-        use = f"{below} or {above}" if below > 0 else f"{num_envs}"
-        raise ValueError(
-            f"frames_per_batch ({frames_per_batch}) must be a multiple of num_envs ({num_envs}): use {use}"
-        )
-    if total_frames < 1 and total_frames != -1:
-        raise ValueError(f"total_frames ({total_frames}) must be positive, or -1 to collect without end")
-    if ring_size < 1:
-        raise ValueError(f"ring_size ({ring_size}) must be at least 1")
 
 
 def _describe(x: object) -> str:

@@ -152,11 +152,7 @@ def test_fps_is_zero_before_and_positive_after_the_first_rollout(counter_env, po
 
 @pytest.mark.parametrize(
     ("frames", "message"),
-    [
-        (10, r"frames_per_batch \(10\) must be a multiple of num_envs \(4\): use 8 or 12"),
-        (3, r"num_envs \(4\): use 4$"),
-        (0, "use 4$"),
-    ],
+    [(10, "frames_per_batch=10 must be a multiple of num_envs=4: use 8 or 12"), (3, "use 4 or 8"), (0, "use 4 or 8")],
 )
 def test_frames_per_batch_that_does_not_fit_says_what_would(counter_env, policy, frames, message):
     with pytest.raises(ValueError, match=message):
