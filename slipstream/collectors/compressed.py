@@ -18,13 +18,13 @@ from slipstream.envs.specs import Key
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.schema import as_array
 from slipstream.storage.tensor_file import MemoryFile, TensorFile, TensorFileWriter
-from slipstream.storage.tree import load_state, store_state
+from slipstream.storage.tree import KIND as STATE_KIND
+from slipstream.storage.tree import load_state, pack_state
 
 SMALL_FRAME = 64  # bytes: below, the table of places takes what compressing saves
 LEAST_RATIO = 1.1  # a key that gains less stays plain
 HIGHEST_LEVEL = 12  # of LZ4-HC; levels up to 16 are the same
 KIND = "fram"
-BATCH_KIND = "cbat"
 
 
 class CompressedFrames:
@@ -196,11 +196,8 @@ class CompressedBatch:
 
     def to_bytes(self) -> bytes:
         """Return everything as bytes for a file, another process or another machine; nothing is compressed again."""
-        file = MemoryFile()
-        writer = TensorFileWriter(file, BATCH_KIND)
         frames = [torch.frombuffer(bytearray(x.to_bytes()), dtype=torch.uint8) for x in self.frames.values()]
-        writer.finish(store_state(writer, {"plain": self.plain, "keys": [*self.frames], "frames": frames}))
-        return file.join().tobytes()
+        return pack_state({"plain": self.plain, "keys": [*self.frames], "frames": frames})
 
     @classmethod
     def from_bytes(cls, data: bytes, device: torch.device | str = "cpu") -> CompressedBatch:
@@ -209,7 +206,7 @@ class CompressedBatch:
         Raises:
             DamagedFileError: (a ValueError) if the bytes are something else, or damaged.
         """
-        container = TensorFile.from_bytes(data, BATCH_KIND, "a compressed batch")
+        container = TensorFile.from_bytes(data, STATE_KIND, "a compressed batch")
         state = load_state(container, container.head)
         with container.reader.parsing("the batch"):
             opened = [CompressedFrames.from_bytes(x.numpy().tobytes(), device) for x in state["frames"]]

@@ -108,14 +108,7 @@ class TensorEnv(ABC):
         """
         if env_mask is None:
             env_mask = torch.ones_like(self._pending)
-        elif not isinstance(env_mask, Tensor):
-            raise ValueError(
-                f"env_mask must be a bool tensor of shape [{self.num_envs}], not {type(env_mask).__name__}"
-            )
-        elif env_mask.shape != (self.num_envs,) or env_mask.dtype != torch.bool:
-            raise ValueError(
-                f"env_mask must be bool of shape [{self.num_envs}], not {env_mask.dtype} {list(env_mask.shape)}"
-            )
+        self._check_tensor("env_mask", env_mask, (self.num_envs,), torch.bool)
         self._reset(env_mask)
         self._pending.logical_and_(~env_mask)
         self.check_specs()
@@ -135,12 +128,16 @@ class TensorEnv(ABC):
         observation = self._observe()
         self._check_observation(observation)
         outcome = self._outcome()
-        self._check_outcome(outcome)
+        reward, n = outcome.reward, (self.num_envs,)
+        converts = isinstance(reward, Tensor) and not reward.is_floating_point()  # integers and booleans, to float32
+        self._check_tensor("reward", reward, self.batch_shape, reward.dtype if converts else torch.float32)
+        self._check_tensor("terminated", outcome.terminated, n, torch.bool)
+        self._check_tensor("truncated", outcome.truncated, n, torch.bool)
         valid = ~resetting
         terminated = outcome.terminated & valid
         truncated = outcome.truncated & valid & ~terminated
         self._pending.copy_(terminated | truncated)
-        reward = torch.where(resetting, 0.0, outcome.reward)
+        reward = torch.where(resetting, 0.0, reward)
         if self.sides > 1:
             terminated, truncated, valid = (x.expand(self.batch_shape) for x in (terminated, truncated, valid))
         return StepRecord(observation, reward, terminated, truncated, valid, outcome.info)
@@ -249,64 +246,29 @@ class TensorEnv(ABC):
         return safe
 
     def _check_shape(self, action: Tensor) -> None:
-        if not isinstance(action, Tensor):
-            raise ValueError(f"action must be a torch tensor, not {type(action).__name__}: use torch.as_tensor(action)")
-        if action.shape != (*self.batch_shape, *self.action_spec.shape):
-            raise ValueError(
-                f"action must have shape {[*self.batch_shape, *self.action_spec.shape]}, not {list(action.shape)}"
-            )
+        shape = (*self.batch_shape, *self.action_spec.shape)
+        if not isinstance(action, Tensor) or action.shape != shape:
+            given = list(action.shape) if isinstance(action, Tensor) else type(action).__name__
+            raise ValueError(f"action must be a torch tensor of shape {list(shape)}, not {given}")
 
     def _check_observation(self, observation: Observation) -> None:
         """Raise ValueError if the observation does not match `observation_spec`, from which networks are built."""
-        if self._matches_spec(observation):
-            return
         if not isinstance(observation, Mapping):
-            raise ValueError(
-                f"_observe must return a dict of tensors with the names of observation_spec, not {type(observation).__name__}"
-            )
-        for name, spec in self.observation_spec.items():
-            given = observation.get(name)
-            if isinstance(given, Tensor) and given.shape != self._expected[name][0]:
-                batch, one = given.shape[: len(self.batch_shape)], given.shape[len(self.batch_shape) :]
-                if batch == self.batch_shape:
-                    raise ValueError(
-                        f"observation {name!r}: the spec says {list(spec.shape)}, _observe gave {list(one)}"
-                    )
-            self._check_part(f"observation {name!r}", given, *self._expected[name], "_observe")
-
-    def _check_part(self, what: str, x: Any, shape: tuple[int, ...], dtype: torch.dtype, source: str) -> None:
-        """Raise ValueError if a part of a step is not the tensor that it must be."""
-        if not isinstance(x, Tensor):
-            given = "nothing" if x is None else f"a {type(x).__name__}"
-            raise ValueError(f"{what} must be a tensor {list(shape)}, {source} gave {given}")
-        if x.shape != shape:
-            raise ValueError(f"{what} must have shape {list(shape)}, {source} gave {list(x.shape)}")
-        if x.dtype != dtype:
-            raise ValueError(f"{what} must be {dtype}, {source} gave {x.dtype}")
-        if x.device.type != self.device.type:
-            raise ValueError(f"{what} must be on {self.device}, {source} gave it on {x.device}")
-
-    def _matches_spec(self, observation: Observation) -> bool:
-        """Compare what costs nothing to read; called at every step."""
-        if not isinstance(observation, Mapping):
-            return False
-        device = self.device.type
+            raise ValueError(f"_observe must return a dict of tensors, not {type(observation).__name__}")
         for name, (shape, dtype) in self._expected.items():
-            x = observation.get(name)
-            if not isinstance(x, Tensor) or x.shape != shape or x.dtype != dtype or x.device.type != device:
-                return False
-        return True
+            self._check_tensor(name, observation.get(name), shape, dtype)
 
-    def _check_outcome(self, outcome: Outcome) -> None:
-        """Raise ValueError if a part of the outcome would be broadcast or lose precision silently.
-
-        Rewards may be integers or booleans: they are converted to float32.
-        """
-        reward, n = outcome.reward, (self.num_envs,)
-        converts = isinstance(reward, Tensor) and not reward.is_floating_point()
-        self._check_part("reward", reward, self.batch_shape, reward.dtype if converts else torch.float32, "_outcome")
-        self._check_part("terminated", outcome.terminated, n, torch.bool, "_outcome")
-        self._check_part("truncated", outcome.truncated, n, torch.bool, "_outcome")
+    def _check_tensor(self, name: str, x: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+        """Raise ValueError if a part of a step is not the tensor that it must be: it would be broadcast, or lose
+        precision, silently."""
+        if not isinstance(x, Tensor):
+            given = "missing" if x is None else f"a {type(x).__name__}"
+        elif x.shape == shape and x.dtype == dtype and x.device.type == self.device.type:
+            return
+        else:
+            given = f"{x.dtype} {list(x.shape)} on {x.device}"
+        spec = ", as its spec says" if name in self.observation_spec else ""
+        raise ValueError(f"'{name}' must be a tensor: {dtype} {list(shape)} on {self.device}{spec}; it is {given}")
 
     @cached_property
     def _expected(self) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:

@@ -136,9 +136,9 @@ def test_a_wrong_batch_is_refused_and_changes_nothing(action):
     before = env.engine.duels.pos.clone()
     with pytest.raises(ValueError, match="action"):
         env.step(action)
-    with pytest.raises(ValueError, match="action must be a torch tensor, not ndarray"):
+    with pytest.raises(ValueError, match="action must be a torch tensor .*, not ndarray"):
         env.step(action.numpy())
-    with pytest.raises(ValueError, match="env_mask must be a bool tensor"):
+    with pytest.raises(ValueError, match="'env_mask' must be a tensor"):
         env.reset([True, False, True])
     assert torch.equal(env.engine.duels.pos, before)
 

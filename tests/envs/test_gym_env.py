@@ -194,7 +194,7 @@ def test_reset_starts_all_at_once_and_with_a_mask_only_some():
     assert record.valid.tolist() == [True, False, True] and places(record)[0] > 1 and places(record)[1] < 0.1
     env.reset()
     assert steps(env, 1, 1, 1).valid.all()
-    with pytest.raises(ValueError, match="env_mask must be bool"):
+    with pytest.raises(ValueError, match="'env_mask' must be"):
         env.reset(torch.ones(3))
 
 

@@ -139,7 +139,7 @@ def test_an_env_needs_at_least_one_environment():
 )
 def test_a_wrong_mask_is_refused_and_changes_nothing(mask):
     env = WalkEnv(2)
-    with pytest.raises(ValueError, match=r"env_mask must be bool of shape \[2\]"):
+    with pytest.raises(ValueError, match=r"'env_mask' must be a tensor: torch.bool \[2\]"):
         env.reset(mask)
     assert env.episode.tolist() == [1, 1]
 
@@ -174,47 +174,37 @@ def test_a_discrete_action_arrives_as_an_index_whatever_its_width(dtype):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    "given",
     [
-        ({"place": torch.zeros(2, 3)}, r"observation 'place': the spec says \[1\], _observe gave \[3\]"),
-        ({"place": torch.zeros(2)}, r"observation 'place': the spec says \[1\], _observe gave \[\]"),
-        ({"place": torch.zeros(3, 1)}, r"observation 'place' must have shape \[2, 1\], _observe gave \[3, 1\]"),
-        (
-            {"place": torch.zeros(2, 1, dtype=torch.float64)},
-            r"observation 'place' must be torch.float32, _observe gave torch.float64",
-        ),
-        ({"place": [[0.0], [0.0]]}, r"observation 'place' must be a tensor \[2, 1\], _observe gave a list"),
-        ({"plaice": torch.zeros(2, 1)}, r"observation 'place' must be a tensor \[2, 1\], _observe gave nothing"),
+        {"place": torch.zeros(2, 3)},
+        {"place": torch.zeros(2)},
+        {"place": torch.zeros(2, 1, dtype=torch.float64)},
+        {"place": [[0.0], [0.0]]},
+        {"plaice": torch.zeros(2, 1)},
     ],
 )
-def test_an_observation_that_is_not_its_specs_is_told_at_the_first_reset(given, told):
+def test_an_observation_that_is_not_its_specs_is_named(given):
     class Mistaken(WalkEnv):
         def _observe(self):
             return super()._observe() | given if "place" in given else given
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=r"'place' must be a tensor: torch.float32 \[2, 1\] on cpu, as its spec says"):
         Mistaken(2)
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "told"),
+    ("part", "change", "message"),
     [
-        ("place", lambda x: x[:1], r"observation 'place' must have shape \[3, 1\], _observe gave \[1, 1\]"),
-        ("place", lambda x: x[:, 0], "observation 'place'"),
-        ("place", lambda x: x.double(), "observation 'place' must be torch.float32, _observe gave torch.float64"),
-        ("place", lambda x: x.tolist(), "observation 'place' must be a tensor"),
-        ("place", lambda x: x.to("meta"), "observation 'place' must be on cpu, _observe gave it on meta"),
-        ("reward", lambda x: x.mean(), r"reward must have shape \[3\], _outcome gave \[\]"),
-        ("reward", lambda x: x[:1], r"reward must have shape \[3\], _outcome gave \[1\]"),
-        ("reward", lambda x: x.double(), "reward must be torch.float32, _outcome gave torch.float64"),
-        ("reward", lambda x: x.to("meta"), "reward must be on cpu"),
-        ("reward", lambda x: 1.0, "reward must be a tensor"),
-        ("terminated", lambda x: x[:1], r"terminated must have shape \[3\]"),
-        ("terminated", lambda x: x.to(torch.uint8), "terminated must be torch.bool"),
-        ("truncated", lambda x: x.any(), r"truncated must have shape \[3\]"),
+        ("place", lambda x: x[:1], r"'place' must be .*torch.float32 \[3, 1\] on cpu.* it is torch.float32 \[1, 1\]"),
+        ("place", lambda x: x.to("meta"), "'place' must be .* on meta"),
+        ("reward", lambda x: x.mean(), r"'reward' must be .*\[3\] on cpu; it is torch.float32 \[\]"),
+        ("reward", lambda x: x.double(), "'reward' must be .*torch.float32"),
+        ("reward", lambda x: 1.0, "'reward' must be a tensor.* it is a float"),
+        ("terminated", lambda x: x.to(torch.uint8), "'terminated' must be .*torch.bool"),
+        ("truncated", lambda x: x.any(), "'truncated' must be"),
     ],
 )
-def test_a_part_that_changes_after_the_first_step_is_named(part, change, told):
+def test_a_part_that_changes_after_the_first_step_is_named(part, change, message):
     class Changing(WalkEnv):
         def _observe(self):
             seen = super()._observe()
@@ -228,7 +218,7 @@ def test_a_part_that_changes_after_the_first_step_is_named(part, change, told):
 
     env = Changing(3)
     _step(env, 0, 0, 0)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         _step(env, 0, 0, 0)
 
 
