@@ -189,12 +189,10 @@ class TensorEnv(ABC):
         """Restore `state`, bit for bit. Raises ValueError, before anything is changed, if it does not fit."""
         mine = self.state_tensors()
         for name, tensor in mine.items():
-            if name not in state:
-                raise ValueError(f"the saved env has no {name}: build this one with the settings of the saved one")
-            if tensor.shape != state[name].shape:
+            if name not in state or state[name].shape != tensor.shape:
                 raise ValueError(
-                    f"the saved env has {name} of shape {list(state[name].shape)}, this one {list(tensor.shape)}: "
-                    "build it with the num_envs and world of the saved one"
+                    f"the saved env has no {name} of shape {list(tensor.shape)}, as this one: build it with the num_envs and "
+                    "world of the saved one"
                 )
         for name, tensor in mine.items():
             tensor.copy_(state[name])

@@ -105,8 +105,8 @@ def test_a_gymnasium_env_of_many_is_refused():
 def test_a_wrong_setting_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match="num_obstacle'.*did you mean 'num_obstacles'"):
         gymnasium.make("slipstream/Navigation-v0", num_obstacle=3)
-    with pytest.raises(ValueError, match=r"'dyn.speed'.*did you mean 'speed_mps'"):
-        gymnasium.make("slipstream/Navigation-v0", dyn={"speed": 3})
+    with pytest.raises(ValueError, match="dyn.num_obstacle'.*did you mean 'dyn.num_obstacles'"):
+        gymnasium.make("slipstream/Navigation-v0", dyn={"num_obstacle": 3})
 
 
 # -- many environments

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "PettingZooEnv", "SB3VecEnv", "TorchRLEnv"]
 
-_HOMES = {  # name: (our module, package that it needs)
-    "GymnasiumEnv": ("gymnasium_env", "gymnasium"),
-    "GymnasiumVectorEnv": ("gymnasium_env", "gymnasium"),
-    "PettingZooEnv": ("zoo", "pettingzoo"),
-    "SB3VecEnv": ("sb3", "stable_baselines3"),
-    "TorchRLEnv": ("torchrl_env", "torchrl"),
+_HOMES = {
+    "GymnasiumEnv": "gymnasium_env",
+    "GymnasiumVectorEnv": "gymnasium_env",
+    "PettingZooEnv": "zoo",
+    "SB3VecEnv": "sb3",
+    "TorchRLEnv": "torchrl_env",
 }
 
 
@@ -26,15 +26,10 @@ def __getattr__(name: str) -> Any:
     """Import an adapter on first use: each needs a package of its own."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, package = _HOMES[name]
-    if find_spec(package) is None:
-        raise ImportError(f"{name} needs {package}: pip install 'slipstream-rl[adapters]'")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(f"{name} needs {error.name}: pip install 'slipstream-rl[adapters]'") from error
 
 
 if find_spec("gymnasium") is not None:

@@ -58,17 +58,13 @@ class FromTorchRL(TensorEnv):
         self._truncated = self._terminated.clone()
 
     def _transition(self, action: Tensor, resetting: Tensor) -> None:
+        some = bool(resetting.any())
+        if not (some and self._single):
+            self._advance(action, ~resetting if some and self._skips else None)
         if self.same_step:
-            self._advance(action)
-            done = self._terminated | self._truncated
-            if bool(done.any()):
-                self._reset(done)
-        elif self._single and bool(resetting.any()):
+            resetting = self._terminated | self._truncated
+        if bool(resetting.any()):
             self._reset(resetting)
-        else:
-            self._advance(action, ~resetting if self._skips and bool(resetting.any()) else None)
-            if bool(resetting.any()):
-                self._reset(resetting)
 
     def _advance(self, action: Tensor, stepping: Tensor | None = None) -> None:
         root = self._root.copy()
@@ -79,9 +75,7 @@ class FromTorchRL(TensorEnv):
         self._record = stepped["next"]
         reward = self._record.get(self.torchrl.reward_key)
         if reward.numel() != self.num_envs:
-            raise ValueError(
-                f"the reward of a step has shape {list(reward.shape)}: one number per environment is needed"
-            )
+            raise ValueError(f"the reward of a step must be one number per environment, not {list(reward.shape)}")
         self._reward = reward.reshape(self.num_envs).float()
         self._terminated, self._truncated = (self._flag(name) for name in ("terminated", "truncated"))
         self._root = step_mdp(stepped).exclude("_step")
@@ -146,12 +140,8 @@ class FromTorchRL(TensorEnv):
             raise ValueError(f"observation '{name}' is no tensor: name those to use with keys")
         dtype = torch.float32 if spec.dtype.is_floating_point else spec.dtype
         low, high = _bounds(spec)
-        return Box(
-            shape,
-            float(low.min()) if low is not None else -math.inf,
-            float(high.max()) if high is not None else math.inf,
-            dtype,
-        )
+        is_free = low is None or high is None
+        return Box(shape, dtype=dtype) if is_free else Box(shape, float(low.min()), float(high.max()), dtype)
 
     def _action_spec(self, spec: TensorSpec) -> tuple[Spec, Callable[[Tensor], Tensor]]:
         """Return our action spec, and a function that converts our actions [N, ...] to TorchRL's."""
@@ -164,9 +154,7 @@ class FromTorchRL(TensorEnv):
         if isinstance(spec, Categorical):
             return Discrete(int(spec.space.n)), lambda action: action.to(spec.dtype).reshape(full)
         if not isinstance(spec, Bounded | Unbounded) or not spec.dtype.is_floating_point:
-            raise ValueError(
-                f"actions of {type(spec).__name__} cannot be used: only one-hot, categorical and real ones can"
-            )
+            raise ValueError(f"actions must be one-hot, categorical or real, not {type(spec).__name__}")
         size = math.prod(shape)
         low, high = _bounds(spec)
         if low is None or high is None:

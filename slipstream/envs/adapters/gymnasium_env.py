@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -13,7 +12,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from slipstream.config.help import nearest
+from slipstream.config.compose import build_section
 from slipstream.config.registry import names
 from slipstream.envs.adapters import spaces
 from slipstream.envs.adapters.spaces import Arrays
@@ -180,23 +179,7 @@ def build(env: str, num_envs: int, seed: int | None, device: str, settings: dict
     """Build the TensorEnv; without a seed it draws one, as Gymnasium's environments do."""
     module, _, name = env.partition(":")
     kind = getattr(import_module(module), name)
-    config = with_settings(kind.Config(), {**kind.episode_settings, **settings, "num_envs": num_envs})
+    config = build_section(kind.Config(), {**kind.episode_settings, **settings, "num_envs": num_envs}, "gymnasium.make")
     if seed is None:
         seed = int(np.random.default_rng().integers(2**62))
     return kind(num_envs, device, seed, config)
-
-
-def with_settings(config: Any, settings: dict[str, Any], prefix: str = "") -> Any:
-    """Return a copy of `config` (a dataclass) with some settings changed; a dict changes a nested one."""
-    known = {f.name for f in fields(config)}
-    changed: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name not in known:
-            raise ValueError(f"{type(config).__name__} has no setting '{prefix}{name}'{nearest(name, known)}")
-        held = getattr(config, name)
-        if is_dataclass(held) and isinstance(value, dict):
-            value = with_settings(held, value, f"{prefix}{name}.")
-        elif isinstance(held, tuple) and isinstance(value, list):
-            value = tuple(value)  # JSON has no tuples
-        changed[name] = value
-    return replace(config, **changed)

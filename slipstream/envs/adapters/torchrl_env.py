@@ -71,23 +71,16 @@ class TorchRLEnv(EnvBase):
 
     def _result(self, observation: Observation, info: dict[str, Tensor] | None) -> TensorDict:
         """Return a copy of the observation: a rollout keeps it beyond the env's next step."""
-        seen = {name: tensor.clone() for name, tensor in observation.items()}
-        content: dict[str, object] = {"observation": TensorDict(seen, self.batch_size, device=self.device)}
+        content = {"observation": {name: tensor.clone() for name, tensor in observation.items()}}
         if self.info_names:
-            content["info"] = self._infos(info)
+            zeros = torch.zeros(self.batch_size, device=self.device)
+            facts = dict.fromkeys(self.info_names, zeros) if info is None else info
+            unknown = [name for name in self.info_names if name not in facts]
+            if unknown:
+                known = ", ".join(sorted(facts))
+                raise ValueError(f"{type(self.env).__name__} has no info {', '.join(unknown)}: its infos are {known}")
+            content["info"] = {name: facts[name].clone() for name in self.info_names}
         return TensorDict(content, self.batch_size, device=self.device)
-
-    def _infos(self, info: dict[str, Tensor] | None) -> TensorDict:
-        if info is None:
-            return TensorDict(
-                {name: torch.zeros(self.batch_size) for name in self.info_names}, self.batch_size, device=self.device
-            )
-        unknown = [name for name in self.info_names if name not in info]
-        if unknown:
-            raise ValueError(
-                f"{type(self.env).__name__} has no info {', '.join(unknown)}: its infos are {', '.join(sorted(info))}"
-            )
-        return TensorDict({name: info[name].clone() for name in self.info_names}, self.batch_size, device=self.device)
 
     def _set_seed(self, seed: int | None) -> None:
         if seed is not None:

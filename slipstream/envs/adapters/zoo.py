@@ -78,9 +78,6 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
             {agent: {name: float(values[i]) for name, values in facts.items()} for agent, i in rows.items()},
         )
 
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
-
     def _rows_of(self, observation: Observation, agents: list[str]) -> dict[str, Arrays]:
         """Return a copy of each agent's row."""
         last = len(self.env.batch_shape) - 1  # [2, 1, ...] or [N, ...]: flat, one row an agent
