@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from tensordict import TensorDict
@@ -64,7 +64,7 @@ def write(rows: Rows, frame: Frame) -> None:
     A compiler fuses single copies with the code that computes them; torch 2.11 fuses copies of lists incorrectly.
     """
     for keys, targets in rows:
-        values = [frame.get(key) for key in keys]
+        values: list[Any] = [frame.get(key) for key in keys]
         for key, x, target in zip(keys, values, targets, strict=True):
             if not isinstance(x, Tensor) or x.shape != target.shape or x.dtype != target.dtype:
                 now = f"{x.dtype} of shape {list(x.shape)}" if isinstance(x, Tensor) else f"a {type(x).__name__}"

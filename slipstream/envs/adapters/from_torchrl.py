@@ -140,8 +140,9 @@ class FromTorchRL(TensorEnv):
             raise ValueError(f"observation '{name}' is no tensor: name those to use with keys")
         dtype = torch.float32 if spec.dtype.is_floating_point else spec.dtype
         low, high = _bounds(spec)
-        is_free = low is None or high is None
-        return Box(shape, dtype=dtype) if is_free else Box(shape, float(low.min()), float(high.max()), dtype)
+        if low is None or high is None:
+            return Box(shape, dtype=dtype)
+        return Box(shape, float(low.min()), float(high.max()), dtype)
 
     def _action_spec(self, spec: TensorSpec) -> tuple[Spec, Callable[[Tensor], Tensor]]:
         """Return our action spec, and a function that converts our actions [N, ...] to TorchRL's."""
