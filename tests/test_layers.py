@@ -24,11 +24,12 @@ ALLOWED = {
     "rollouts": {"storage"},
     "recordings": {"storage"},
     "ui": {"storage"},
+    "deploy": set(),  # runs on a drone's computer, with NumPy and onnxruntime alone
     "envs": LOW,
     "models": {*LOW, "envs"},
     "collectors": {*LOW, "envs", "models", "storage"},
     "algorithms": {*LOW, "storage", "envs", "models", "replay", "rollouts", "checkpoint"},
-    "tasks": {*LOW, "storage", "recordings", "envs", "models", "algorithms", "collectors", "ui"},
+    "tasks": {*LOW, "storage", "recordings", "envs", "models", "algorithms", "collectors", "ui", "deploy"},
     "training": {
         *LOW,
         "storage",

@@ -157,6 +157,8 @@ def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, 
     if policy.memory_size:
         facts = {"shape": [policy.memory_size], "dtype": "float32", "start": 0, "output": MEMORY_OUT}
         about[MEMORY] = json.dumps(facts)
+    if facts := found.deployment(env_config):
+        about["deploy"] = json.dumps(facts)
     known = _gymnasium_name(type(env))
     return about | ({"gymnasium": known} if known else {})
 

@@ -226,6 +226,10 @@ class Task:
         whose `after(folder, metrics)` shows the trained policy."""
         raise ConfigError(f"task={self.name} has no demo")
 
+    def deployment(self, config: Any) -> dict[str, Any]:
+        """Return what an exported file says for `slipstream fly`, in plain data; nothing if it flies no real drone."""
+        return {}
+
     def make_game(self, words: Sequence[str]) -> Game:
         """Return the game of `slipstream play` for its key=value words."""
         raise ConfigError(f"task={self.name} cannot be played")

@@ -10,7 +10,7 @@ import torch
 
 from slipstream.tasks.base import Game, Task, read_options
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation
-from slipstream.tasks.navigation import bench, evaluation
+from slipstream.tasks.navigation import bench, deployment, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
 from slipstream.tasks.navigation.env import NavigationEnv
 from slipstream.tasks.navigation.mujoco import validation
@@ -37,6 +37,7 @@ class NavigationTask(Task):
     record = staticmethod(evaluation.record_flight)
     bench_env = staticmethod(bench.bench_env)
     make_demo = staticmethod(NavigationDemo)
+    deployment = staticmethod(deployment.facts)
 
     def make_evaluation(self, cfg: Any, policy: Policy, device: torch.device) -> TrainingEvaluation:
         """Return the rates over maps not trained on; with eval.static_too also without moving obstacles."""

@@ -1,0 +1,126 @@
+"""What a pilot receives and sends, as bytes too, and conversions between frames.
+
+World ENU, body FLU, SI units, quaternions (w, x, y, z) from body to world. A message is a time stamp of its sender and
+a table of numbers, so that one function packs all kinds: in UDP datagrams and in the log.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+HEADER = struct.Struct("<4sBBId")  # magic, version, kind, rows, stamp
+MAGIC, VERSION = b"SLIP", 1
+MAX_ROWS = 200_000  # of a message: nobody makes us allocate more
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A stamp (s, of the sender's clock) and `values` [rows, columns]."""
+
+    stamp: float
+    values: np.ndarray
+    columns: ClassVar[int]
+    dtype: ClassVar[str] = "<f8"
+
+    def __post_init__(self) -> None:
+        values = np.ascontiguousarray(self.values, self.dtype).reshape(-1, self.columns)
+        if len(values) > MAX_ROWS:
+            raise ValueError(f"{type(self).__name__} has {len(values):,} rows: at most {MAX_ROWS:,}")
+        object.__setattr__(self, "values", values)
+
+
+class Odometry(Message):
+    """One row: position [3] m, velocity [3] m/s (both ENU), attitude [4] (w, x, y, z)."""
+
+    columns = 10
+
+
+class Cloud(Message):
+    """LiDAR hits [K, 3] m, body FLU. A beam without a hit is left out; no rows at all: nothing in range."""
+
+    columns, dtype = 3, "<f4"
+
+
+class Obstacles(Message):
+    """Tracked moving obstacles [K, 8]: position [3], velocity [3] (ENU), width, height."""
+
+    columns = 8
+
+
+class Command(Message):
+    """One row: velocity [3] m/s, ENU, and the yaw to hold, rad counter-clockwise from east."""
+
+    columns = 4
+
+
+KINDS: tuple[type[Message], ...] = (Odometry, Cloud, Obstacles, Command)
+
+
+def pack(message: Message) -> bytes:
+    """Return the message as bytes."""
+    header = HEADER.pack(MAGIC, VERSION, KINDS.index(type(message)), len(message.values), message.stamp)
+    return header + message.values.tobytes()
+
+
+def unpack(data: bytes) -> Message:
+    """Read what `pack` wrote. Raises ValueError for anything else."""
+    if len(data) < HEADER.size:
+        raise ValueError(f"a message of {len(data)} bytes is too short")
+    magic, version, kind, rows, stamp = HEADER.unpack_from(data)
+    if (magic, version) != (MAGIC, VERSION) or kind >= len(KINDS):
+        raise ValueError("not a message of this version of Slipstream")
+    found = KINDS[kind]
+    values = np.frombuffer(data, np.uint8, offset=HEADER.size)
+    if rows > MAX_ROWS or values.size != rows * found.columns * np.dtype(found.dtype).itemsize:
+        raise ValueError(f"a {found.__name__} of {rows} rows does not have {values.size} bytes")
+    return found(stamp, values.view(found.dtype))
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+def swap_ned_enu(vectors: np.ndarray) -> np.ndarray:
+    """Turn NED vectors [..., 3] into ENU, or ENU into NED."""
+    x, y, z = np.moveaxis(np.asarray(vectors, float), -1, 0)
+    return np.stack((y, x, -z), -1)
+
+
+def swap_frd_flu(vectors: np.ndarray) -> np.ndarray:
+    """Turn FRD vectors [..., 3] into FLU, or FLU into FRD."""
+    return np.asarray(vectors, float) * (1, -1, -1)
+
+
+def swap_attitude(quat: np.ndarray) -> np.ndarray:
+    """Turn an attitude FRD to NED into FLU to ENU, or back. The world frames differ by a half turn around north-east,
+    the body frames by one around x."""
+    w, x, y, z = np.asarray(quat, float)
+    half = math.sqrt(0.5)
+    return np.array((half * (w + z), half * (x + y), half * (x - y), half * (w - z)))
+
+
+def swap_yaw(yaw: float) -> float:
+    """Turn a yaw clockwise from north into one counter-clockwise from east, or back, in ±π."""
+    return math.remainder(math.pi / 2 - yaw, 2 * math.pi)
+
+
+def rotation(quat: np.ndarray) -> np.ndarray:
+    """Return the matrix [3, 3], body to world, of a quaternion that need not be normalized exactly."""
+    w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
+    return np.array(
+        (
+            (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+            (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+            (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+        )
+    )
+
+
+def yaw_of(quat: np.ndarray) -> float:
+    """Return the heading of the body's x axis, rad counter-clockwise from east."""
+    ahead = rotation(quat)[:, 0]
+    return math.atan2(ahead[1], ahead[0])

@@ -1,0 +1,295 @@
+"""Pilot: sensor messages in, velocity commands out, with a watchdog over the sensors and limits over the flight."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slipstream.deploy import sensors
+from slipstream.deploy.messages import Cloud, Command, Message, Obstacles, Odometry, rotation
+from slipstream.deploy.sensors import Deployment
+from slipstream.deploy.shield import Shield
+
+KNOWN = ("state", "lidar", "direction", "dynamic_obstacle")
+STOPPED_MPS = 0.2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to brake, and where not to fly."""
+
+    odometry_s: float = 0.25  # oldest odometry that is flown with
+    cloud_s: float = 0.4
+    obstacles_s: float = 0.6  # of policies that read them, and once any have come
+    frozen_s: float = 0.5  # the same values for this long while the drone moves
+    recover_s: float = 0.5  # good data for this long before it flies on
+    resync_s: float = 1.0  # after this long with stamps of the past, the sender's clock was set back
+    height_m: tuple[float, float] | None = None  # default: those of the training
+    fence_m: tuple[float, float, float, float] | None = None  # x and y from, x and y to
+    edge_s: float = 1.0  # the speed towards a limit is at most the distance in this time
+    hold_gain: float = 1.0  # 1/s, and at most hold_mps, back to where it holds
+    hold_mps: float = 0.5
+
+
+@dataclass
+class Decision:
+    """One command, and why."""
+
+    now: float
+    state: str  # wait, fly, goal, brake, hold
+    reason: str  # of waiting, braking and holding
+    command: Command
+    action: np.ndarray | None = None  # of the policy [3] m/s, goal frame
+    observation: dict[str, np.ndarray] = field(default_factory=dict)
+    shielded: bool = False  # the shield changed the action
+
+
+class Source:
+    """The last message of one sensor, and whether it can be trusted. Ages are independent of the sender's clock: the
+    smallest delay seen so far counts as none."""
+
+    def __init__(self, max_age_s: float, limits: Limits) -> None:
+        self.max_age_s, self.limits = max_age_s, limits
+        self.last: Message | None = None
+        self.rejected = {"out of order": 0, "not finite": 0}
+        self._offset, self._accepted, self._changed = math.inf, -math.inf, -math.inf
+
+    def take(self, message: Message, now: float, bad: bool) -> bool:
+        """Keep a message if it is good and newer than the last."""
+        if bad or not math.isfinite(message.stamp):
+            self.rejected["not finite"] += 1
+            return False
+        if self.last is not None and message.stamp <= self.last.stamp:
+            if now - self._accepted < self.limits.resync_s:
+                self.rejected["out of order"] += 1
+                return False
+            self._offset = math.inf
+        if self.last is None or not np.array_equal(message.values, self.last.values):
+            self._changed = now
+        self.last, self._accepted = message, now
+        self._offset = min(self._offset, now - message.stamp)
+        return True
+
+    def age(self, now: float) -> float:
+        """Return the age of the last message, s."""
+        return math.inf if self.last is None else now - self.last.stamp - self._offset
+
+    def fault(self, now: float, moving: bool) -> str:
+        """Return what is wrong: missing, late, frozen, or nothing."""
+        if self.last is None:
+            return "missing"
+        if self.age(now) > self.max_age_s:
+            return "late"
+        unchanged = now - self._changed > self.limits.frozen_s
+        return "frozen" if unchanged and moving and len(self.last.values) else ""
+
+
+class Pilot:
+    """An exported policy that flies from start to goal.
+
+    Feed it messages with `receive`, and call `decide` every `deployment.decision_s`. Times are those of one local clock
+    that never jumps, such as `time.monotonic()`; stamps may be of any clock. The same calls give the same commands, bit
+    for bit.
+
+    Args:
+        onnx_file: of `slipstream export --to onnx`, of a navigation policy.
+        shield: whether the safety shield may change the policy's commands.
+        limits: of sensors, heights and the fence.
+        remove_tracked: leave out the LiDAR's hits on tracked obstacles. A policy needs it whose LiDAR did not see them
+            in training (`deployment.lidar_sees_moving`), unless the sender leaves them out.
+    """
+
+    def __init__(
+        self, onnx_file: str | Path, shield: bool = False, limits: Limits | None = None, remove_tracked: bool = False
+    ) -> None:
+        if not Path(onnx_file).is_file():
+            raise FileNotFoundError(f"there is no file {onnx_file}: write it with slipstream export --to onnx")
+        try:
+            import onnxruntime
+        except ImportError:
+            raise ImportError("flying an exported policy needs onnxruntime: pip install 'slipstream-rl[fly]'") from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # the same sums each time
+        self.session = onnxruntime.InferenceSession(str(onnx_file), options, providers=["CPUExecutionProvider"])
+        about = self.session.get_modelmeta().custom_metadata_map
+        if "deploy" not in about:
+            raise ValueError(
+                f"{onnx_file} has no facts for deployment: export a navigation policy with this version of Slipstream"
+            )
+        self.deployment = facts = Deployment.read(about["deploy"])
+        shape = json.loads(about.get("memory", "{}")).get("shape")
+        self._fresh_memory = np.zeros((1, *shape), np.float32) if shape else None
+        self.inputs = [x.name for x in self.session.get_inputs() if x.name != "memory"]
+        if unknown := [name for name in self.inputs if name not in KNOWN]:
+            raise ValueError(f"{onnx_file} reads {', '.join(unknown)}: a pilot has {', '.join(KNOWN)} alone")
+        self.limits, self.remove_tracked = limits or Limits(), remove_tracked
+        self.odometry = Source(self.limits.odometry_s, self.limits)
+        self.cloud = Source(self.limits.cloud_s, self.limits)
+        self.obstacles = Source(self.limits.obstacles_s, self.limits)
+        self._sources: dict[type[Message], tuple[str, Source]] = {
+            Odometry: ("odometry", self.odometry),
+            Cloud: ("lidar", self.cloud),
+            Obstacles: ("obstacles", self.obstacles),
+        }
+        self.shield = facts.shield() if shield else None
+        self.goal: np.ndarray | None = None
+        self._history: deque[Odometry] = deque(maxlen=100)  # attitudes at the time of a scan
+        self._begin_episode()
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    def fly_to(self, goal: Any) -> None:
+        """Fly to `goal` [3] m, ENU. The goal frame points there from where the drone is at the next decision."""
+        goal = np.asarray(goal, float).reshape(3)
+        if not np.isfinite(goal).all():
+            raise ValueError(f"the goal {goal.tolist()} is not finite")
+        self.goal = goal
+        self._begin_episode()
+
+    def _begin_episode(self) -> None:
+        self.memory, self._start, self.at_goal, self._outside = self._fresh_memory, None, False, False
+        self._state, self._good_since, self._anchor = "wait", math.inf, None
+        self._last_command = np.zeros(3)
+
+    def receive(self, message: Message, now: float) -> bool:
+        """Take a message that arrived at `now`. Return whether it was used: not if it is old, or not finite."""
+        if type(message) not in self._sources:
+            return False
+        bad, values = not np.isfinite(message.values).all(), message.values
+        if isinstance(message, Cloud):  # single points may be NaN or infinite: beams without a hit
+            bad = len(values) > 0 and bool(np.isnan(values).any(1).all())
+        elif isinstance(message, Odometry):
+            bad = bad or len(values) != 1 or abs(float(np.linalg.norm(values[0, 6:])) - 1) > 0.1
+        used = self._sources[type(message)][1].take(message, now, bad)
+        if used and isinstance(message, Odometry):
+            self._history.append(message)
+        return used
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def decide(self, now: float) -> Decision:
+        """Return the command for the time until the next decision."""
+        reason = self._fault(now)
+        if self.goal is None or self.odometry.last is None:
+            return self._decision(now, "wait", reason or "no goal", np.zeros(3))
+        position, velocity = self.odometry.last.values[0, :3], self.odometry.last.values[0, 3:6]
+        if reason:
+            self._good_since = math.inf
+            if self._state not in ("brake", "hold"):
+                self._state, self._anchor, self.memory = "brake", None, self._fresh_memory
+            if "odometry" not in reason and float(np.linalg.norm(velocity)) < STOPPED_MPS:
+                self._state, self._anchor = "hold", position if self._anchor is None else self._anchor
+            return self._decision(now, self._state, reason, self._back_to(self._anchor, position, reason))
+        self._good_since = min(self._good_since, now)
+        if self._state in ("brake", "hold", "wait") and now - self._good_since < self.limits.recover_s:
+            return self._decision(now, self._state, "recovering", np.zeros(3))
+        self._state = "fly"
+        if self._start is None:
+            self._start = position
+        self.at_goal |= float(np.linalg.norm(self.goal - position)) < self.deployment.goal_radius_m
+        if self.at_goal:
+            return self._decision(now, "goal", "", self._back_to(self.goal, position))
+        observation, to_goal = self.observe(now)
+        action = self._act(observation)
+        flown = action if self.shield is None else self._shielded(self.shield, action, observation)
+        decision = self._decision(now, "fly", "", self._within_limits(to_goal.T @ flown, position))
+        decision.action, decision.observation = action, observation
+        decision.shielded = bool(np.abs(flown - action).max() > 1e-6)
+        return decision
+
+    def observe(self, now: float) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return the observation of the training, and the rotation [3, 3] from ENU to the goal frame."""
+        assert self.odometry.last is not None and self.cloud.last is not None and self.goal is not None
+        facts, odometry = self.deployment, self.odometry.last.values[0]
+        position, velocity = odometry[:3], odometry[3:6]
+        direction = (self.goal - (position if self._start is None else self._start)) * (1, 1, 0)
+        length = float(np.hypot(direction[0], direction[1]))
+        c, s = direction[:2] / length if length > 1e-6 else (1.0, 0.0)
+        to_goal = np.array(((c, s, 0.0), (-s, c, 0.0), (0.0, 0.0, 1.0)))
+        offset = self.goal - position
+        unit = to_goal @ offset / max(float(np.linalg.norm(offset)), 1e-6)
+        state = np.array((*unit, np.hypot(offset[0], offset[1]), offset[2], *(to_goal @ velocity)), np.float32)
+        stamp = self.cloud.last.stamp
+        then = min(self._history, key=lambda found: abs(found.stamp - stamp))  # the attitude at the time of the scan
+        points = self.cloud.last.values @ (to_goal @ rotation(then.values[0, 6:])).T
+        rows = np.zeros((0, 8)) if self.obstacles.last is None else self.obstacles.last.values.copy()
+        rows[:, :3] += rows[:, 3:6] * max(0.0, self.obstacles.age(now)) if len(rows) else 0.0
+        if self.remove_tracked:
+            relative = (rows[:, :3] - position) @ to_goal.T
+            points = sensors.without_tracked(points, np.column_stack((relative, rows[:, 6:])))
+        self._points = points
+        return {
+            "state": state,
+            "lidar": facts.lidar(sensors.turned_to_yaw(points, then.values[0, 6:], to_goal)),
+            "direction": direction.astype(np.float32)[None],
+            "dynamic_obstacle": facts.dynamic_obstacle(rows, position, to_goal),
+        }, to_goal
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _fault(self, now: float) -> str:
+        """Return why it must not fly now, or nothing."""
+        last = self.odometry.last
+        moving = float(np.abs(self._last_command).max()) > STOPPED_MPS
+        if last is not None:
+            moving |= float(np.linalg.norm(last.values[0, 3:6])) > STOPPED_MPS
+        needed = [Odometry, Cloud]
+        if ("dynamic_obstacle" in self.inputs) or self.obstacles.last is not None:
+            needed.append(Obstacles)
+        for kind in needed:
+            name, source = self._sources[kind]
+            if found := source.fault(now, moving and kind is not Obstacles):
+                return f"{name} {found}"
+        if last is not None and self._is_outside(last.values[0, :3]):
+            return "outside of the limits"
+        return ""
+
+    def _is_outside(self, position: np.ndarray) -> bool:
+        low, high = self._box()
+        return bool((position < low).any() or (position > high).any())
+
+    def _box(self) -> tuple[np.ndarray, np.ndarray]:
+        x0, y0, x1, y1 = self.limits.fence_m or (-np.inf, -np.inf, np.inf, np.inf)
+        z0, z1 = self.limits.height_m or self.deployment.height_limits_m
+        return np.array((x0, y0, z0)), np.array((x1, y1, z1))
+
+    def _act(self, observation: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the velocity [3] that the policy wants, in the goal frame."""
+        batch = {name: observation[name][None] for name in self.inputs}
+        if self.memory is None:
+            (action,) = self.session.run(["action"], batch)
+        else:
+            action, self.memory = self.session.run(["action", "memory_out"], batch | {"memory": self.memory})
+        if self.deployment.actions is not None:
+            return np.array(self.deployment.actions[int(action[0])], float)
+        return np.asarray(action[0], float).reshape(3)
+
+    def _shielded(self, shield: Shield, action: np.ndarray, observation: dict[str, np.ndarray]) -> np.ndarray:
+        distance = (self.deployment.range_m - self.deployment.lidar(self._points).astype(float)).reshape(1, -1)
+        velocity, rows = observation["state"][None, 5:8].astype(float), observation["dynamic_obstacle"].astype(float)
+        return shield.filter(action[None], distance, velocity, rows)[0]
+
+    def _back_to(self, anchor: np.ndarray | None, position: np.ndarray, reason: str = "") -> np.ndarray:
+        """Return the velocity that holds a place; zero if it is not known or the odometry is not to be trusted."""
+        if anchor is None or reason:
+            return np.zeros(3)
+        return np.clip(self.limits.hold_gain * (anchor - position), -self.limits.hold_mps, self.limits.hold_mps)
+
+    def _within_limits(self, velocity: np.ndarray, position: np.ndarray) -> np.ndarray:
+        """Return the velocity, ENU, with a limited speed towards heights and fence."""
+        low, high = self._box()
+        edge_s = self.limits.edge_s
+        return np.clip(velocity, np.minimum((low - position) / edge_s, 0), np.maximum((high - position) / edge_s, 0))
+
+    def _decision(self, now: float, state: str, reason: str, velocity: np.ndarray) -> Decision:
+        if not np.isfinite(velocity).all():  # of a broken network
+            state, reason, velocity = "brake", "the policy's action is not finite", np.zeros(3)
+        self._last_command = velocity
+        yaw = 0.0 if self.goal is None or self._start is None else math.atan2(*(self.goal - self._start)[[1, 0]])
+        return Decision(now, state, reason, Command(now, np.array((*velocity, yaw))))

@@ -1,0 +1,39 @@
+"""What a real drone needs to know of the env: the facts of an exported file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import product
+from typing import Any
+
+from slipstream.deploy.sensors import Deployment
+from slipstream.tasks.navigation.env import BODY_RADIUS_M, GOAL_RADIUS_M, HEIGHT_LIMITS_M, NEAREST, NavigationConfig
+from slipstream.tasks.navigation.physics.obstacles import BOX_HEIGHT_M, PILLAR_HEIGHT_M, WIDTHS_M
+from slipstream.tasks.navigation.physics.quadrotor import VELOCITY_GAIN
+
+
+def describe(config: NavigationConfig) -> Deployment:
+    """Return the sensors and limits of the env."""
+    discrete = config.actions == "discrete"
+    return Deployment(
+        decision_s=config.dt_s * config.decision_interval,
+        range_m=config.lidar.range_m,
+        azimuths=config.lidar.azimuths,
+        elevations_deg=tuple(config.lidar.elevations_deg),
+        lidar_sees_moving=config.lidar_sees_moving,
+        observe_moving=config.observe_moving,
+        nearest=NEAREST,
+        widths_m=WIDTHS_M,
+        heights_m=(BOX_HEIGHT_M, PILLAR_HEIGHT_M),
+        max_speed_mps=config.max_speed_mps,
+        radius_m=BODY_RADIUS_M,
+        goal_radius_m=GOAL_RADIUS_M,
+        height_limits_m=HEIGHT_LIMITS_M,
+        velocity_lag_s=1 / VELOCITY_GAIN,
+        actions=tuple(product(config.discrete_speeds_mps, repeat=3)) if discrete else None,
+    )
+
+
+def facts(config: NavigationConfig) -> dict[str, Any]:
+    """Return `describe` as plain data, for the metadata of an ONNX file."""
+    return asdict(describe(config))
