@@ -34,6 +34,7 @@ COMMANDS = {
     "demo": "train, evaluate and draw a small world on the CPU (about 4 minutes)",
     "bench": "measure the speed:         slipstream bench env | train",
     "advise": "find faster settings:      slipstream advise preset=demo --apply advice.yaml",
+    "fly": "fly a drone by messages:   slipstream fly vehicle=mujoco transport=udp | dds | ros1 | mavlink",
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
     "config": "print the composed config: slipstream config preset=demo algo.epochs=2",
     "sweep": "search settings:           slipstream sweep preset=demo 'algo.learning_rate=log(1e-4,3e-3)' trials=30",
@@ -48,6 +49,7 @@ COMMANDS = {
 }
 # The commands with paths; the others take key=value.
 WITH_PATHS = ("compare", "view", "doctor", "completion", "ckpt", "rollouts", "recording")
+MODULES = {"validate": "eval"}  # commands without a module of their own name
 # What people who come from elsewhere type.
 OTHER_COMMANDS = {"evaluate": "eval", "enjoy": "eval", "resume": "train", "tune": "sweep", "optimize": "sweep"}
 OTHER_COMMANDS |= {"plot": "compare", "watch": "view", "visualize": "view", "tensorboard": "view", "checkpoint": "ckpt"}
@@ -174,7 +176,7 @@ def _run(argv: list[str]) -> int:
 
 def _run_command(title: str, name: str, argv: list[str]) -> int:
     """Run the command of a module."""
-    module = import_module(f"slipstream.cli.{name}")
+    module = import_module(f"slipstream.cli.{MODULES.get(name, name)}")
     takes_keys = name not in WITH_PATHS
     parser = Parser(prog=title, description=module.__doc__, add_help=not takes_keys)
     if takes_keys:
@@ -183,7 +185,7 @@ def _run_command(title: str, name: str, argv: list[str]) -> int:
     if hasattr(module, "add_arguments"):
         module.add_arguments(parser)
     args, words = parser.parse_known_args(argv)
-    args.words = words
+    args.words, args.command = words, name
     if not takes_keys:
         _refuse(args.words, parser)
         return int(args.function(args, console()))

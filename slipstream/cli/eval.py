@@ -1,4 +1,4 @@
-"""Evaluate a policy."""
+"""Evaluate a policy; `slipstream validate` flies it in two simulators and compares them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate, and print the tables."""
-    from slipstream.training.evaluate import evaluate
+    """Evaluate or validate, and print the tables."""
+    from slipstream.training.evaluate import evaluate, validate
 
+    if args.command == "validate":
+        validate(*args.words)
+        return 0
     words = plain_overrides(args.words)
     out = value_of("out", words)
     if out and Path(out).suffix:

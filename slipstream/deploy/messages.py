@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 HEADER = struct.Struct("<4sBBId")  # magic, version, kind, rows, stamp
 MAGIC, VERSION = b"SLIP", 1
@@ -84,13 +85,13 @@ def unpack(data: bytes) -> Message:
 # -- frames ------------------------------------------------------------------------------------------------------------
 
 
-def swap_ned_enu(vectors: np.ndarray) -> np.ndarray:
+def swap_ned_enu(vectors: ArrayLike) -> np.ndarray:
     """Turn NED vectors [..., 3] into ENU, or ENU into NED."""
     x, y, z = np.moveaxis(np.asarray(vectors, float), -1, 0)
     return np.stack((y, x, -z), -1)
 
 
-def swap_frd_flu(vectors: np.ndarray) -> np.ndarray:
+def swap_frd_flu(vectors: ArrayLike) -> np.ndarray:
     """Turn FRD vectors [..., 3] into FLU, or FLU into FRD."""
     return np.asarray(vectors, float) * (1, -1, -1)
 

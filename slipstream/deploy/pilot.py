@@ -58,7 +58,7 @@ class Source:
         self.max_age_s, self.limits = max_age_s, limits
         self.last: Message | None = None
         self.rejected = {"out of order": 0, "not finite": 0}
-        self._offset, self._accepted, self._changed = math.inf, -math.inf, -math.inf
+        self.offset, self._accepted, self._changed = math.inf, -math.inf, -math.inf
 
     def take(self, message: Message, now: float, bad: bool) -> bool:
         """Keep a message if it is good and newer than the last."""
@@ -69,16 +69,16 @@ class Source:
             if now - self._accepted < self.limits.resync_s:
                 self.rejected["out of order"] += 1
                 return False
-            self._offset = math.inf
+            self.offset = math.inf
         if self.last is None or not np.array_equal(message.values, self.last.values):
             self._changed = now
         self.last, self._accepted = message, now
-        self._offset = min(self._offset, now - message.stamp)
+        self.offset = min(self.offset, now - message.stamp)
         return True
 
     def age(self, now: float) -> float:
         """Return the age of the last message, s."""
-        return math.inf if self.last is None else now - self.last.stamp - self._offset
+        return math.inf if self.last is None else now - self.last.stamp - self.offset
 
     def fault(self, now: float, moving: bool) -> str:
         """Return what is wrong: missing, late, frozen, or nothing."""
@@ -98,7 +98,7 @@ class Pilot:
     for bit.
 
     Args:
-        onnx_file: of `slipstream export --to onnx`, of a navigation policy.
+        onnx_file: of `slipstream export --to onnx`, of a drone's policy.
         shield: whether the safety shield may change the policy's commands.
         limits: of sensors, heights and the fence.
         remove_tracked: leave out the LiDAR's hits on tracked obstacles. A policy needs it whose LiDAR did not see them
@@ -120,7 +120,7 @@ class Pilot:
         about = self.session.get_modelmeta().custom_metadata_map
         if "deploy" not in about:
             raise ValueError(
-                f"{onnx_file} has no facts for deployment: export a navigation policy with this version of Slipstream"
+                f"{onnx_file} has no facts for deployment: export a drone's policy with this version of Slipstream"
             )
         self.deployment = facts = Deployment.read(about["deploy"])
         shape = json.loads(about.get("memory", "{}")).get("shape")
@@ -153,8 +153,10 @@ class Pilot:
         self._begin_episode()
 
     def _begin_episode(self) -> None:
-        self.memory, self._start, self.at_goal, self._outside = self._fresh_memory, None, False, False
-        self._state, self._good_since, self._anchor = "wait", math.inf, None
+        self.memory, self.at_goal = self._fresh_memory, False
+        self._start: np.ndarray | None = None
+        self._anchor: np.ndarray | None = None  # where it holds
+        self._state, self._good_since = "wait", math.inf
         self._last_command = np.zeros(3)
 
     def receive(self, message: Message, now: float) -> bool:
@@ -215,8 +217,10 @@ class Pilot:
         offset = self.goal - position
         unit = to_goal @ offset / max(float(np.linalg.norm(offset)), 1e-6)
         state = np.array((*unit, np.hypot(offset[0], offset[1]), offset[2], *(to_goal @ velocity)), np.float32)
-        stamp = self.cloud.last.stamp
-        then = min(self._history, key=lambda found: abs(found.stamp - stamp))  # the attitude at the time of the scan
+        stamp = self.cloud.last.stamp + self.cloud.offset
+        then = min(
+            self._history, key=lambda found: abs(found.stamp + self.odometry.offset - stamp)
+        )  # the attitude at the time of the scan
         points = self.cloud.last.values @ (to_goal @ rotation(then.values[0, 6:])).T
         rows = np.zeros((0, 8)) if self.obstacles.last is None else self.obstacles.last.values.copy()
         rows[:, :3] += rows[:, 3:6] * max(0.0, self.obstacles.age(now)) if len(rows) else 0.0

@@ -230,6 +230,10 @@ class Task:
         """Return what an exported file says for `slipstream fly`, in plain data; nothing if it flies no real drone."""
         return {}
 
+    def serve_vehicle(self, cfg: Any, trained: LoadedPolicy, link: Any, words: Sequence[str]) -> dict[str, Any]:
+        """Fly a simulated vehicle that talks over `link` alone, for `slipstream fly`; return what happened."""
+        raise ConfigError(f"task={self.name} has no vehicle to fly against")
+
     def make_game(self, words: Sequence[str]) -> Game:
         """Return the game of `slipstream play` for its key=value words."""
         raise ConfigError(f"task={self.name} cannot be played")

@@ -30,7 +30,7 @@ def describe(config: NavigationConfig) -> Deployment:
         goal_radius_m=GOAL_RADIUS_M,
         height_limits_m=HEIGHT_LIMITS_M,
         velocity_lag_s=1 / VELOCITY_GAIN,
-        actions=tuple(product(config.discrete_speeds_mps, repeat=3)) if discrete else None,
+        actions=tuple((x, y, z) for x, y, z in product(config.discrete_speeds_mps, repeat=3)) if discrete else None,
     )
 
 

@@ -46,6 +46,12 @@ class NavigationTask(Task):
             worlds["static_"] = replace(cfg.env, dyn=replace(cfg.env.dyn, num_obstacles=0))
         return evaluation.RepeatedEvaluation(worlds, cfg.eval, policy, device)
 
+    def serve_vehicle(self, cfg: Any, trained: Any, link: Any, words: Sequence[str]) -> dict[str, Any]:
+        """Fly the MuJoCo drone."""
+        from slipstream.tasks.navigation.mujoco.vehicle import VehicleOptions, serve
+
+        return serve(cfg, trained, link, read_options(VehicleOptions, words), lambda text: print(text, flush=True))
+
     def make_game(self, words: Sequence[str]) -> Game:
         """Return a race against the shipped policy, or `opponent=RUN`."""
         from slipstream.tasks.navigation.game import RaceGame, RaceOptions
