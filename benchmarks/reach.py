@@ -15,10 +15,10 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 import torch  # noqa: E402
 from reach_table import HOLD, envelope, placed, time_of_hit  # noqa: E402
+from reachable_sets import reachable  # noqa: E402
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv  # noqa: E402
 from slipstream.tasks.aircombat.reach.forecast import forecast  # noqa: E402
-from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
 from slipstream.tasks.aircombat.reach.table import Geometry, ReachTable, pseudo_angle  # noqa: E402
 
 

@@ -51,7 +51,6 @@ def test_the_run_goes_through_all_stages_and_tells_of_them(whole):
         assert sum(shares) == pytest.approx(1.0) and min(shares) >= 0
     assert last["league/elo_low"] < last["league/elo"] < last["league/elo_high"] and last["league/pursuit/elo"] == 1000
     assert last["eval/score"] == pytest.approx(last["eval/success"] - last["eval/lost"])
-    assert (whole.path / "learning.png").stat().st_size > 10_000
 
 
 def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):

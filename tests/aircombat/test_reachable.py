@@ -10,6 +10,7 @@ import torch
 from matplotlib.path import Path
 from plain_flights import chases as plain_chases
 from plain_flights import paths as plain_paths
+from reachable_sets import CORNERS, cat, reachable, weave
 
 from slipstream.tasks.aircombat.physics.flight import (
     BURN_TICKS,
@@ -21,7 +22,7 @@ from slipstream.tasks.aircombat.physics.flight import (
     speed_of,
 )
 from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
-from slipstream.tasks.aircombat.reach.reachable import reachable
+from slipstream.tasks.aircombat.reach.table import reachable_sets
 
 
 def wandering(speed, count, seconds, seed=0):
@@ -74,10 +75,10 @@ def test_it_is_a_crescent_at_first_and_closes_behind_the_carrier_later():
 
 
 def test_native_paths_are_the_plain_ones():
-    steering = Steering.cat(
+    steering = cat(
         Steering.hold(torch.tensor([0.3, -1.0])),
         Steering.turning(torch.tensor([2.0, -3.0])),
-        Steering.weave(torch.tensor([1.0, -0.5]), torch.tensor([100, 300])),
+        weave(torch.tensor([1.0, -0.5]), torch.tensor([100, 300])),
     )
     pos, vel = torch.zeros(6, 2), torch.tensor([[250.0, 100.0]]).repeat(6, 1)
     for body, thrust in ((FIGHTER, NEVER), (MISSILE, 200)):
@@ -95,3 +96,12 @@ def test_native_chases_are_the_plain_ones_and_end_with_the_hit():
     flown = int((~native[0, :, 0].isnan()).sum())
     assert 10 < flown < 20  # 9 km at some 1,300 m/s of closing speed: hit after 7 s, a row each half second
     assert speed_of(vel)[0] == native[0, 0, 2]
+
+
+def test_the_shipped_sets_are_those_that_are_flown():
+    sets = reachable_sets()
+    row = int(np.flatnonzero(sets["speed"] == 300)[0])
+    for k, boundary in enumerate(reachable(300.0)):
+        assert boundary.time_s == sets["time"][k]
+        np.testing.assert_allclose(sets["polygon"][row, k], boundary.polygon.numpy()[CORNERS], atol=1.1)
+        np.testing.assert_allclose(sets["mach"][row, k], boundary.mach.numpy()[CORNERS], atol=0.011)

@@ -15,11 +15,11 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import torch  # noqa: E402
 from reach_table import HOLD, time_of_hit  # noqa: E402
+from reachable_sets import reachable  # noqa: E402
 
 from slipstream import NavigationEnv, ReplayBuffer, RolloutStorage  # noqa: E402
 from slipstream.tasks.aircombat.env import AirCombatEnv  # noqa: E402
 from slipstream.tasks.aircombat.reach.flights_native import Steering, chases  # noqa: E402
-from slipstream.tasks.aircombat.reach.reachable import reachable  # noqa: E402
 from slipstream.tasks.navigation.env import NavigationConfig  # noqa: E402
 
 

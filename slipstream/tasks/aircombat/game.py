@@ -28,7 +28,7 @@ from slipstream.tasks.recording import describe_policy
 
 OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
 STARTS = ("head_on", "random")
-SPEEDS_MPS = torch.tensor([100.0, 560.0])  # of the table of reachable sets
+SPEEDS_MPS = (100.0, 560.0)  # of the table of reachable sets
 LEAST_S = 3.0  # a shorter game is not recorded
 # time, winner, then for both sides x, y, vx, vy, rudder, throttle, alive, missiles
 STATE = struct.Struct("<fb" + "ffffffBB" * 2)
@@ -83,7 +83,7 @@ class DuelGame(Game):
 
     def setup(self) -> Recording:
         """Return the table of reachable sets."""
-        recording = Recording("duel", "play", {"": np.zeros(0)}, {}, reach_table(SPEEDS_MPS), meta=self.describe())
+        recording = Recording("duel", "play", {"": np.zeros(0)}, {}, reach_table(*SPEEDS_MPS), meta=self.describe())
         recording.precision = {"reach.polygon": 5.0, "reach.mach": 0.02}
         return recording
 

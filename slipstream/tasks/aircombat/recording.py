@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from slipstream.recordings import Recording
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SLOTS, Duels
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
 from slipstream.tasks.aircombat.reach.forecast import forecast
-from slipstream.tasks.aircombat.reach.reachable import TIMES_S, reachable
+from slipstream.tasks.aircombat.reach.table import reachable_sets
 
 ROW_S, DIAGRAM_S = 0.05, 0.25  # time between two rows of the tracks, and of the diagram
-SPEED_STEP_MPS = 10.0  # of the table of reachable sets
 STEPS = {
     "fighter.position": 0.5, "fighter.velocity": 0.05, "fighter.rudder": 0.01,
     "missile.position": 0.5, "missile.velocity": 0.05,
@@ -56,7 +52,8 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
             shown.append(k)
     recording.clocks["diagram"] = times[shown]
     recording.columns |= {f"diagram/{name}": x for name, x in forecast(rows.map(lambda x: x[shown])).items()}
-    recording.arrays = reach_table(speed_of(rows.vel))
+    speeds = speed_of(rows.vel)
+    recording.arrays = reach_table(float(speeds.min()), float(speeds.max()))
     recording.precision = dict(STEPS)
     labels = {
         "fighter": list(names),
@@ -75,30 +72,15 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
     return recording
 
 
-def reach_table(speeds: Tensor) -> dict[str, np.ndarray]:
-    """Return the reachable sets of missiles launched now, for carriers of all `speeds` (m/s), in the carrier's frame.
-
-    Returns:
-        reach.speed [V] m/s; reach.time [4] s; reach.polygon [V, 4, C, 2] m; reach.mach [V, 4, C].
-    """
-    low, high = math.floor(float(speeds.min()) / SPEED_STEP_MPS), math.ceil(float(speeds.max()) / SPEED_STEP_MPS)
-    steps = [max(k, 1) for k in range(low, high + 1)]
-    sets = [_reach_set(k) for k in steps]
-    return {
-        "reach.speed": np.array(steps, np.float32) * SPEED_STEP_MPS,
-        "reach.time": np.array(TIMES_S, np.float32),
-        "reach.polygon": np.stack([polygon for polygon, _ in sets]),
-        "reach.mach": np.stack([mach for _, mach in sets]),
-    }
+def reach_table(low: float, high: float) -> dict[str, np.ndarray]:
+    """Return the reachable sets (`reach.table.reachable_sets`) of carriers with speeds from `low` to `high` m/s."""
+    sets = reachable_sets()
+    first, last = np.searchsorted(sets["speed"], low, "right") - 1, np.searchsorted(sets["speed"], high) + 1
+    rows = slice(max(first, 0), last)
+    return {f"reach.{name}": x if name == "time" else x[rows] for name, x in sets.items()}
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _reach_set(step: int) -> tuple[np.ndarray, np.ndarray]:
-    boundaries = reachable(step * SPEED_STEP_MPS)
-    return np.stack([b.polygon.numpy()[::2] for b in boundaries]), np.stack([b.mach.numpy()[::2] for b in boundaries])
 
 
 def _add_events(recording: Recording, rows: Duels, names: tuple[str, str], result: str) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, Duels, Rules, describe_duel
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.reach.forecast import FUTURE_S, forecast
-from slipstream.tasks.aircombat.reach.reachable import reachable
+from slipstream.tasks.aircombat.reach.table import reachable_sets
 from slipstream.ui.figures import GRID, GROUND, INK, MUTED, PANEL, SERIES, new_figure, save_figure
 from slipstream.ui.film import FORMS, picture_of, write_film
 
@@ -143,10 +143,13 @@ def _draw_box(
             ring = view.clip(place + np.append(reach, reach[0])[:, None] * around)
             axes.plot(ring[:, 0], ring[:, 1], 0, color=THREAT, zorder=3, linestyle=line_style)
         cos, sin = math.cos(shooter["angle"]), math.sin(shooter["angle"])
-        for boundary, shade in zip(reachable(shooter["speed"]), SHADES, strict=True):
-            polygon = boundary.polygon.numpy() @ np.array([[cos, sin], [-sin, cos]]) + place
-            _draw_reach(axes, boundary.time_s, polygon, boundary.mach.numpy(), shade, view)
-            zones.append((boundary.time_s, Outline(polygon)))
+        sets = reachable_sets()
+        nearest = int(np.abs(sets["speed"] - shooter["speed"]).argmin())
+        zone = sets["time"], sets["polygon"][nearest], sets["mach"][nearest], SHADES
+        for time_s, corners, mach, shade in zip(*zone, strict=True):
+            polygon = corners @ np.array([[cos, sin], [-sin, cos]]) + place
+            _draw_reach(axes, time_s, polygon, mach, shade, view)
+            zones.append((time_s, Outline(polygon)))
 
     def line_through_time(path: NDArray[Any], crosses: bool = False, **style: Any) -> None:
         places = view.clip(path)

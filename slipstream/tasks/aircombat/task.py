@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from slipstream.config.help import ConfigError
@@ -17,7 +16,6 @@ from slipstream.tasks.aircombat import bench
 from slipstream.tasks.aircombat.agents import is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import evaluation
-from slipstream.tasks.aircombat.league.curves import league_curves
 from slipstream.tasks.aircombat.league.league import League, LeagueConfig
 from slipstream.tasks.base import Controller, Game, Task, read_options
 
@@ -83,11 +81,6 @@ class AirCombatTask(Task):
             )
         assert isinstance(env, AirCombatEnv)
         return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
-
-    def draw_learning(self, folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the league's curves, or without a league those of the episodes."""
-        if not league_curves(rows, folder / "learning.png", f"{folder.name}: games won, drawn and lost"):
-            super().draw_learning(folder, rows)
 
     def policy_path(self, overrides: Sequence[str]) -> str | None:
         """Return the first red agent if it is a policy."""

@@ -42,16 +42,6 @@ class Steering:
         zero = torch.zeros_like(turn)
         return cls(zero, turn, zero + gain, torch.full_like(turn, NEVER, dtype=torch.int32))
 
-    @classmethod
-    def weave(cls, rudder: Tensor, flip: Tensor) -> Steering:
-        """Hold a rudder [M], and the opposite from tick `flip` [M] on."""
-        return cls(rudder, torch.zeros_like(rudder), torch.zeros_like(rudder), flip.to(torch.int32))
-
-    @classmethod
-    def cat(cls, *parts: Steering) -> Steering:
-        """Concatenate several programs."""
-        return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in ("held", "turn", "gain", "flip")))
-
 
 @nb.njit(inline="always", fastmath=FAST, error_model="numpy")
 def _steer(held, left, gain, flip, tick, speed, dt, per_radius):  # pragma: no cover

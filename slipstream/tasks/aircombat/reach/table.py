@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.flight import LONGEST_S
@@ -26,6 +27,8 @@ SPEED_LIMITS_MPS = (150.0, 550.0)  # of both; outside, the nearest is used
 SHIPPED = Path(__file__).parent / "reach.npz"
 # m and s, of each channel: a file stores multiples of them in 16 bits
 UNITS = np.array((2.0, 2.0, 2.0, 0.004, 0.004, 0.004), np.float32).reshape(-1, 1, 1, 1, 1)
+SETS = Path(__file__).parent / "sets.npz"  # the reachable sets; tools/reachable_sets.py writes the file
+SET_UNITS = np.float32(2.0), np.float32(0.02)  # m and Mach
 
 
 def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
@@ -117,6 +120,19 @@ class ReachTable:
 def shipped_table(device: torch.device) -> ReachTable:
     """Return the shipped table, read once per device."""
     return ReachTable.load(device=device)
+
+
+@cache
+def reachable_sets() -> dict[str, NDArray[np.float32]]:
+    """Return all places where a missile launched now can be, for any rudder.
+
+    Returns:
+        speed [V] of the carrier, m/s; time [4] after the launch, s; polygon [V, 4, C, 2] around the set, m in the
+        carrier's frame (x ahead, y to the left); mach [V, 4, C] of the missile at the corners.
+    """
+    with np.load(SETS) as file:
+        sets = dict(file)
+    return sets | {name: sets[name] * unit for name, unit in zip(("polygon", "mach"), SET_UNITS, strict=True)}
 
 
 def time_between(channels: Tensor, distance: Tensor) -> Tensor:

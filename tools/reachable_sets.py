@@ -1,4 +1,5 @@
 """The reachable set of a missile: all places where it can be some seconds after its launch, for any rudder.
+`python tools/reachable_sets.py` writes the shipped table of them.
 
 Its boundary is the envelope of three families of flights (compared with random rudders in
 tests/aircombat/test_reachable.py):
@@ -13,11 +14,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, LAUNCH_AHEAD_M, MISSILE, PHYSICS_DT_S, SOUND_MPS
 from slipstream.tasks.aircombat.reach.flights_native import HARD, Steering, paths
+from slipstream.tasks.aircombat.reach.table import SET_UNITS, SETS
+
+SPEEDS_MPS = range(50, 601, 10)  # of the carriers in the table
+CORNERS = slice(None, None, 2)  # every second corner is enough for figures
 
 TIMES_S = (5.0, 10.0, 15.0, 20.0)
 GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad left to turn
@@ -51,18 +57,29 @@ def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S) -> list[Bo
     ticks = [round(t / PHYSICS_DT_S) for t in times_s]
     every = math.gcd(*ticks)
     families = [Steering.turning(turns, gain) for gain in GAINS]
-    families += [Steering.weave(torch.ones(TURNS), torch.linspace(0, t, TURNS).round()) for t in ticks]
+    families += [weave(torch.ones(TURNS), torch.linspace(0, t, TURNS).round()) for t in ticks]
     count = len(families) * TURNS
     pos = torch.tensor([LAUNCH_AHEAD_M, 0.0]).repeat(count, 1)
     vel = torch.tensor([float(speed_mps), 0.0]).repeat(count, 1)
     burn = torch.full((count,), BURN_TICKS, dtype=torch.int32)
-    flown = paths(MISSILE, pos, vel, Steering.cat(*families), burn, max(ticks), every).view(len(families), TURNS, -1, 3)
+    flown = paths(MISSILE, pos, vel, cat(*families), burn, max(ticks), every).view(len(families), TURNS, -1, 3)
     result = []
     for index, (time_s, tick) in enumerate(zip(times_s, ticks, strict=True)):
         now = flown[:, :, tick // every]
-        weave = now[len(GAINS) + index]  # the one with switches over just this time
-        result.append(_boundary(time_s, torch.stack((*now[: len(GAINS)], weave, weave * MIRROR))))
+        woven = now[len(GAINS) + index]  # the one with switches over just this time
+        result.append(_boundary(time_s, torch.stack((*now[: len(GAINS)], woven, woven * MIRROR))))
     return result
+
+
+def weave(rudder: Tensor, flip: Tensor) -> Steering:
+    """Hold a rudder [M], and the opposite from tick `flip` [M] on."""
+    zero = torch.zeros_like(rudder)
+    return Steering(rudder, zero, zero, flip.to(torch.int32))
+
+
+def cat(*parts: Steering) -> Steering:
+    """Concatenate several programs."""
+    return Steering(*(torch.cat([getattr(part, name) for part in parts]) for name in ("held", "turn", "gain", "flip")))
 
 
 def _boundary(time_s: float, curves: Tensor) -> Boundary:
@@ -95,3 +112,17 @@ def _widest(begin: Tensor, end: Tensor) -> float:
 def _mirrored(half: Tensor) -> Tensor:
     """Complete the left half [RAYS, 3] of a boundary, which begins straight ahead, by its mirror image."""
     return torch.cat(((half * MIRROR).flip(0), half[1:]))
+
+
+def write_table() -> None:
+    """Write the reachable sets of carriers of all speeds."""
+    sets = [reachable(float(speed)) for speed in SPEEDS_MPS]
+    polygon = np.array([[boundary.polygon.numpy()[CORNERS] for boundary in each] for each in sets])
+    mach = np.array([[boundary.mach.numpy()[CORNERS] for boundary in each] for each in sets])
+    stored = [np.round(x / unit).astype(np.int16) for x, unit in zip((polygon, mach), SET_UNITS, strict=True)]
+    speed, time = np.array(SPEEDS_MPS, np.float32), np.array(TIMES_S, np.float32)
+    np.savez_compressed(SETS, speed=speed, time=time, polygon=stored[0], mach=stored[1])
+
+
+if __name__ == "__main__":
+    write_table()
