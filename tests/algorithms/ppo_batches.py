@@ -1,10 +1,11 @@
-"""A small policy and batches for PPO to learn from."""
+"""A small policy, batches and an env for PPO to learn from."""
 
 from __future__ import annotations
 
 import torch
 from tensordict import TensorDict
 
+from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box
 from slipstream.models.policy import ModelConfig, build_policy
 
@@ -57,3 +58,30 @@ def weights(policy):
 
 def same(a, b):
     return all(torch.equal(a[name], b[name]) for name in a)
+
+
+class Walk(TensorEnv):
+    """A random walk of points in a box, which end outside of it."""
+
+    observation_spec = {"x": Box((2,), -10.0, 10.0)}
+    action_spec = Box((2,), -1.0, 1.0)
+    state_names = ("x",)
+
+    def __init__(self, num_envs=16, device="cpu"):
+        super().__init__(num_envs, device)
+        self.x = torch.zeros(num_envs, 2, device=device)
+        self.steps = 0  # of the env, those taken back too
+
+    def _reset(self, mask):
+        self.x.copy_(torch.where(mask[:, None], torch.rand_like(self.x), self.x))
+
+    def _advance(self, action):
+        self.steps += 1
+        self.x.add_(action + 0.1 * torch.randn_like(self.x))
+
+    def _observe(self):
+        return {"x": self.x.clone()}
+
+    def _outcome(self):
+        never, steps = torch.zeros_like(self._pending), torch.full_like(self.x[:, 0], self.steps)
+        return Outcome(self.x.sum(-1), (self.x.abs() > 2).any(-1), never, {"steps": steps})

@@ -2,11 +2,13 @@
 
 import gc
 import math
+import shlex
 import warnings
 from contextlib import nullcontext
 
 import pytest
 import torch
+from ppo_batches import Walk
 
 from slipstream.algorithms.execution import graphs
 from slipstream.algorithms.execution.capture import capture_training
@@ -16,32 +18,22 @@ from slipstream.algorithms.execution.verify import summarize_error
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_train
-from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.rollout import Rollout
-from slipstream.envs.specs import Box
 from slipstream.models.policy import build_policy
 from slipstream.training.readback import ReadBack
 from slipstream.training.trainer import Trainer
 
-SMALL = [
-    *(
-        "env.num_envs=64",
-        "env.num_worlds=4",
-        "env.num_obstacles=60",
-        "env.dyn.num_obstacles=20",
-        "env.max_episode_steps=40",
-    ),
-    *("algo.rollout_steps=8", "algo.epochs=2", "algo.minibatches=4"),
-]
+SMALL = shlex.split("""
+    env.num_envs=64 env.num_worlds=4 env.num_obstacles=60 env.dyn.num_obstacles=20 env.max_episode_steps=40
+    algo.rollout_steps=8 algo.epochs=2 algo.minibatches=4
+""")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def build(device, *more, words=SMALL):
     job = Trainer(load_train([*words, f"device={device}", *more]))
     torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = (
-        False  # its own switch, on by default: convolutions would differ in the third digit
-    )
+    torch.backends.cudnn.allow_tf32 = False  # on by default: convolutions would differ in the third digit
     return job
 
 
@@ -67,18 +59,6 @@ def close(mine, theirs):
         assert mine[name] == pytest.approx(theirs[name], rel=2e-3, abs=2e-5), name
 
 
-def test_the_captured_path_trains_like_the_plain_one():
-    jobs = [build("cpu") for _ in range(2)]
-    forms = [capture_training(jobs[0].collector, jobs[0].learner, "plain", print)]
-    torch.manual_seed(5)
-    theirs = iterate(forms[0], 3)
-    captured = capture_training(jobs[1].collector, jobs[1].learner, "graphs", print, plainly)
-    torch.manual_seed(5)
-    mine = iterate(captured, 3)
-    assert mine == theirs
-    assert torch.equal(weights(jobs[0]), weights(jobs[1]))
-
-
 def test_the_schedule_reaches_the_captured_path():
     job = build("cpu", "algo.schedule=linear")
     parts = capture_training(job.collector, job.learner, "graphs", print, plainly)
@@ -90,12 +70,7 @@ def test_the_schedule_reaches_the_captured_path():
 
 @pytest.mark.soak  # the compiler takes its time; what is traced for it is tested below
 def test_a_compiled_update_equals_the_plain_one():
-    small = (
-        "model.encoder=dict",
-        "model.keys=[state,dynamic_obstacle]",
-        "model.trunk=[16]",
-        "algo.minibatches=2",
-    )  # compiles quicker
+    small = ["model.encoder=dict", "model.keys=[state,dynamic_obstacle]", "model.trunk=[16]", "algo.minibatches=2"]
     jobs = [build("cpu", *small) for _ in range(2)]
     compile_update(jobs[1].learner)
     results = []
@@ -104,12 +79,6 @@ def test_a_compiled_update_equals_the_plain_one():
         results.append({name: float(x) for name, x in job.learner.update(job.collector.rollout()).items()})
     close(results[1], results[0])
     torch.testing.assert_close(weights(jobs[1]), weights(jobs[0]), atol=2e-5, rtol=1e-3)
-
-
-def test_an_unknown_form_is_refused():
-    job = build("cpu")
-    with pytest.raises(ValueError, match="plain, graphs, compiled"):
-        capture_training(job.collector, job.learner, "fast", print)
 
 
 def test_loading_a_state_keeps_the_optimizers_memory():
@@ -138,11 +107,8 @@ FORMS = [
     pytest.param("cuda", "graphs", None, "duels", marks=on_gpu),
     pytest.param("cuda", "compiled", None, "navigation", marks=on_gpu),
     pytest.param("cpu", "graphs", plainly, "gru"),
-    pytest.param("cuda", "graphs", None, "gru", marks=on_gpu),
     pytest.param("cuda", "compiled", None, "gru", marks=on_gpu),
     pytest.param("cuda", "graphs", None, "stack", marks=on_gpu),
-    pytest.param("cuda", "compiled", None, "stack", marks=on_gpu),
-    pytest.param("cuda", "graphs", None, "mirror", marks=on_gpu),
     pytest.param("cuda", "compiled", None, "mirror", marks=on_gpu),
 ]  # a compiled duel draws its random numbers in another order
 
@@ -163,16 +129,8 @@ def test_one_captured_iteration_equals_the_plain_one(device, form, capture, task
     plain = capture_training(twin.collector, twin.learner, "plain", print)
     their_batch = plain[0]()
     theirs_seen = Rollout.of(their_batch).to_tensordict()
-    for key in (
-        "action",
-        "log_prob",
-        "value",
-        "reward",
-        "terminated",
-        "truncated",
-        "valid",
-        *(["memory"] if task in ("gru", "stack") else []),
-    ):  # where a difference begins
+    keys = ["action", "log_prob", "value", "reward", "terminated", "truncated", "valid"]
+    for key in (*keys, *(["memory"] if task in ("gru", "stack") else [])):  # where a difference begins
         torch.testing.assert_close(
             seen[key], theirs_seen[key], atol=1e-4, rtol=1e-3, msg=lambda text, key=key: f"{key}: {text}"
         )
@@ -237,19 +195,10 @@ def test_a_first_call_that_fails_does_not_count(monkeypatch):
     assert calls == ["plain", "plain", "plain", "watched"]
 
 
-@pytest.mark.parametrize(
-    ("text", "logged"),
-    [
-        ("no such op\nmore", "ValueError: no such op"),
-        (
-            "An exception occurred in a subprocess:\n\nTraceback\n  File x\nNameError: tmp3 is not defined\n\n",
-            "NameError: tmp3",
-        ),
-        ("", "ValueError: "),
-    ],
-)
-def test_a_compiler_error_is_summarized_in_one_line(text, logged):
-    assert logged in summarize_error(ValueError(text)) and "\n" not in summarize_error(ValueError(text))
+def test_a_compiler_error_is_summarized_in_one_line():
+    raised = "An exception occurred in a subprocess:\n\nTraceback\n  File x\nNameError: tmp3 is not defined\n\n"
+    for text, logged in (("no such op\nmore", "no such op"), (raised, "NameError: tmp3"), ("", "ValueError: ")):
+        assert logged in summarize_error(ValueError(text)) and "\n" not in summarize_error(ValueError(text))
 
 
 def test_a_side_stream_launches_pieces_that_leave_room(monkeypatch):
@@ -342,26 +291,6 @@ def test_garbage_of_earlier_graphs_does_not_break_a_capture():
 
 @pytest.mark.gpu
 @needs_gpu
-def test_many_trainings_are_captured_in_one_process():
-    """More than the compiler's limit for one piece of code, all of them alive; the last is as good as the first."""
-    logged, alive, compiles = [], [], []
-    for i in range(5):
-        env = Drifting(32 + 32 * i, torch.device("cuda"))
-        policy = build_policy(env.observation_spec, env.action_spec).cuda()
-        algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, rollout_steps=4))
-        collector = SyncDataCollector(env, policy, env.num_envs * 4, return_same_td=True, ring_size=1)
-        torch._dynamo.utils.counters.clear()
-        with torch._dynamo.config.patch(recompile_limit=3):
-            losses = iterate(capture_training(collector, algo, "compiled", logged.append), 5)
-        compiles.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
-        assert all(math.isfinite(value) for value in losses.values())
-        alive.append(collector)
-    assert not [line for line in logged if "cannot" in line], logged
-    assert compiles == compiles[:1] * 5 and compiles[0] >= 2  # the step and the update, every time
-
-
-@pytest.mark.gpu
-@needs_gpu
 def test_a_replayed_update_obeys_a_changed_learning_rate():
     job = build("cuda", "algo.schedule=linear")
     parts = capture_training(job.collector, job.learner, "graphs", print)
@@ -393,32 +322,7 @@ def test_an_iteration_never_waits_for_the_device(form, pipeline):
     assert job.logged_metrics(values)["kl"] >= 0
 
 
-class Drifting(TensorEnv):
-    """Moves points by their actions."""
-
-    observation_spec = {"x": Box((1,))}
-    action_spec = Box((1,), -1.0, 1.0)
-    state_names = ("x",)
-
-    def __init__(self, num_envs, device):
-        super().__init__(num_envs, device)
-        self.x = torch.zeros(num_envs, 1, device=device)
-
-    def _reset(self, mask):
-        self.x.mul_(~mask[:, None])
-
-    def _advance(self, action):
-        self.x.add_(0.1 * action)
-
-    def _observe(self):
-        return {"x": self.x.clone()}
-
-    def _outcome(self):
-        never = torch.zeros_like(self._pending)
-        return Outcome(self.x[:, 0].clone(), never, never, {})
-
-
-class Peeking(Drifting):
+class Peeking(Walk):
     """Looks at a tensor in every step."""
 
     def _advance(self, action):
@@ -430,8 +334,8 @@ class Peeking(Drifting):
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("form", ["graphs", "compiled"])
-def test_an_env_that_waits_is_named_by_its_line_and_trains(form):
-    env = Peeking(32, torch.device("cuda"))
+def test_an_env_that_waits_is_named_by_its_line(form):
+    env = Peeking(32, "cuda")
     policy = build_policy(env.observation_spec, env.action_spec).cuda()
     algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, rollout_steps=8))
     collector = SyncDataCollector(env, policy, 32 * 8, return_same_td=True, ring_size=1)
@@ -469,25 +373,6 @@ class Failing(Exception):
 Failing.__module__ = "torch._inductor.exc"
 
 
-def test_an_update_that_does_not_compile_runs_eagerly(monkeypatch):
-    jobs = [build("cpu") for _ in range(2)]
-
-    def fails(fn, **settings):
-        def call(*args):
-            raise Failing("no such kernel")
-
-        return call
-
-    monkeypatch.setattr(torch, "compile", fails)
-    logged = []
-    compile_update(jobs[1].learner, logged.append)
-    for job in jobs:
-        torch.manual_seed(3)
-        job.learner.update(job.collector.rollout())
-    assert len(logged) == 2 and all("no such kernel" in text for text in logged)
-    torch.testing.assert_close(weights(jobs[0]), weights(jobs[1]))
-
-
 def test_a_step_that_does_not_compile_is_tried_twice(monkeypatch):
     job = build("cpu")
     settings = []
@@ -521,11 +406,9 @@ def test_an_error_of_the_env_is_not_the_compilers():
 
 @pytest.mark.gpu
 @needs_gpu
-@pytest.mark.parametrize("form", ["graphs", "compiled"])
-def test_a_training_in_duels_with_a_league_is_captured_too(form):
+def test_duels_with_a_league_are_compiled():
     logged = []
     job = build("cuda", words=DUELS)
-    parts = capture_training(job.collector, job.learner, form, logged.append)
-    losses = iterate(parts, 6)
+    losses = iterate(capture_training(job.collector, job.learner, "compiled", logged.append), 6)
     assert all(math.isfinite(value) for value in losses.values())
     assert not [line for line in logged if "cannot" in line], logged

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 import torch
 
@@ -12,29 +14,16 @@ from slipstream.training.trainer import Trainer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
-WORDS = [
-    "env.num_envs=64",
-    "env.num_obstacles=20",
-    "env_dyn.num_obstacles=8",
-    "env.map_half_m=8",
-    "device=cuda",
-    "quiet=true",
-]
-WORDS += ["wandb.mode=disabled", "algo.rollout_steps=8", "algo.updates=4", "algo.batch_size=64", "algo.warmup=1000"]
+WORDS = shlex.split("""
+    env.num_envs=64 env.num_obstacles=20 env_dyn.num_obstacles=8 env.map_half_m=8 device=cuda quiet=true
+    wandb.mode=disabled algo.rollout_steps=8 algo.updates=4 algo.batch_size=64 algo.warmup=1000
+""")
 RUNS = {"dqn": ["env.actions=discrete"], "sac": [], "td3": []}
 
 
 @pytest.mark.parametrize("algo", RUNS)
 def test_a_run_learns_and_resumes(tmp_path, algo):
-    words = [
-        f"algo={algo}",
-        *WORDS,
-        *RUNS[algo],
-        "total_frames=3072",
-        "eval_interval=0",
-        f"root={tmp_path}",
-        "name=run",
-    ]
+    words = [f"algo={algo}", *WORDS, *RUNS[algo], "total_frames=3072", "eval_interval=0", f"root={tmp_path}"]
     folder = train.run(load_train(words))
     train.run(load_train([f"resume={folder.path}", "total_frames=4096"]))
     assert [row["replay/updates"] for row in read_metrics(folder.path)][-1] > 12

@@ -102,17 +102,10 @@ def test_dqn_finds_the_reward_at_the_end_of_the_corridor(changes):
 
 @pytest.mark.parametrize("config", [SACConfig, TD3Config])
 def test_an_actor_learns_to_come_home(config):
-    settings = {
-        "rollout_steps": 2,
-        "updates": 8,
-        "batch_size": 64,
-        "warmup": 200,
-        "learning_rate": 3e-3,
-        "gamma": 0.9,
-        "tau": 0.02,
-    }
+    settings = {"rollout_steps": 2, "updates": 8, "batch_size": 64, "warmup": 200, "buffer_size": 5000}
+    settings |= {"learning_rate": 3e-3, "gamma": 0.9, "tau": 0.02}
     more = {"entropy": 0.1} if config is SACConfig else {}
-    policy, learner = learned(Homing(16), config(**settings, buffer_size=5000, **more), 60)
+    policy, learner = learned(Homing(16), config(**settings, **more), 60)
     x = torch.tensor([[-2.0], [-1.0], [1.0], [2.0]])
     assert policy.best({"x": x}).flatten().tolist() == pytest.approx([0.5, 0.5, -0.5, -0.5], abs=0.15)
     torch.manual_seed(1)

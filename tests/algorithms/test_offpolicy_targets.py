@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from copy import deepcopy
 
 import pytest
@@ -60,13 +59,13 @@ def weights_of(network):
 # -- transitions -------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_expected_beyond_a_termination_and_something_beyond_a_cut():
+def test_a_cut_is_bootstrapped_and_a_termination_is_not():
     ends = {"terminated": torch.tensor([False, True, False]), "truncated": torch.tensor([False, False, True])}
     rows = rows_of(size=3, discount=torch.tensor([0.9, 0.9, 0.9]), **ends)
     assert rows.bootstrap.tolist() == pytest.approx([0.9, 0.0, 0.9])
 
 
-def test_a_tensordict_is_a_batch_too_and_unused_observations_are_left_out():
+def test_a_tensordict_is_a_batch_too():
     batch = batch_of(size=2)
     batch["observation"]["unused"] = torch.zeros(2, 1)
     batch["next"]["observation"]["unused"] = torch.zeros(2, 1)
@@ -86,26 +85,17 @@ def test_every_minibatch_gets_every_kth_row():
 
 def test_errors_come_back_in_the_order_of_the_batch():
     algo = dqn(learning_rate=1e-12, target_interval=1000)
-    batch = batch_of(
-        size=6, action=torch.tensor([0, 1, 2, 0, 1, 2]), reward=torch.tensor([0.0, 1, 10, 100, 1000, 10000])
-    )
+    batch = batch_of(size=6, action=torch.tensor([0, 1, 2, 0, 1, 2]), reward=10.0 ** torch.arange(6))
     algo.update(batch, 1)
-    whole = algo.td_error.clone()
+    at_once = algo.td_error.clone()
     algo.update(batch, 3)
-    assert torch.allclose(algo.td_error, whole, rtol=1e-4)
+    assert torch.allclose(algo.td_error, at_once, rtol=1e-4)
 
 
 def test_importance_weights_scale_each_rows_loss():
     loss, weight = torch.tensor([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]), torch.tensor([1.0, 0.5, 0.0])
     assert weighted_mean(loss, weight).item() == pytest.approx((1 + 1 + 0) / 3 + (1 + 0.5) / 3)
     assert weighted_mean(loss, None).item() == pytest.approx(2 + 1)
-
-
-def test_a_row_of_weight_zero_moves_nothing():
-    algo = dqn()
-    before = weights_of(algo.policy)
-    algo.update(batch_of(action=torch.zeros(4, dtype=torch.int64), weight=torch.zeros(4)))
-    assert torch.equal(weights_of(algo.policy), before)
 
 
 # -- DQN ---------------------------------------------------------------------------------------------------------------
@@ -121,12 +111,12 @@ def with_values(algo, online, target):
 @pytest.mark.parametrize(
     ("double", "expected"), [(True, [1 + 0.9 * 20, 2 + 0.9 * 40]), (False, [1 + 0.9 * 30, 2 + 0.9 * 60])]
 )
-def test_double_takes_the_targets_value_of_the_action_the_online_network_prefers(double, expected):
+def test_double_values_the_action_that_the_online_network_prefers(double, expected):
     algo = with_values(dqn(double=double), [[1.0, 3.0, 2.0], [5.0, 4.0, 3.0]], [[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]])
     assert algo.td_target(rows_of(size=2, reward=torch.tensor([1.0, 2.0]))).tolist() == pytest.approx(expected)
 
 
-def test_dqn_expects_the_reward_alone_where_the_episode_ended_and_n_steps_of_discount_where_it_did_not():
+def test_n_step_targets_end_where_the_episode_ended():
     algo = with_values(dqn(), [[1.0, 0.0, 0.0]] * 3, [[10.0, 0.0, 0.0]] * 3)
     discount = torch.tensor([0.9**3, 0.9**2, 0.9**3])  # of three-step returns, the second cut after two
     ends = {"terminated": torch.tensor([False, False, True]), "truncated": torch.tensor([False, True, False])}
@@ -134,7 +124,7 @@ def test_dqn_expects_the_reward_alone_where_the_episode_ended_and_n_steps_of_dis
     assert goal.tolist() == pytest.approx([1 + 7.29, 1 + 8.1, 1])
 
 
-def test_dueling_values_are_the_states_value_and_advantages_of_mean_zero():
+def test_dueling_values_have_advantages_of_mean_zero():
     policy = QPolicy(SEEN, Discrete(3), SMALL, dueling=True)
     with torch.no_grad():
         policy.head.weight.zero_()
@@ -144,19 +134,17 @@ def test_dueling_values_are_the_states_value_and_advantages_of_mean_zero():
     assert plain.head.out_features == 3
 
 
-def test_the_target_network_moves_every_interval_and_then_whole():
+def test_dqn_replaces_its_target_every_interval():
     algo = dqn(target_interval=2)
-    start = weights_of(algo.target)
-    batch = batch_of(action=torch.tensor([0, 1, 2, 0]))
+    start, batch = weights_of(algo.target), batch_of(action=torch.tensor([0, 1, 2, 0]))
     algo.update(batch)
     assert torch.equal(weights_of(algo.target), start)
     algo.update(batch)
-    assert torch.equal(weights_of(algo.target), weights_of(algo.policy)) and not torch.equal(
-        weights_of(algo.policy), start
-    )
+    assert torch.equal(weights_of(algo.target), weights_of(algo.policy))
+    assert not torch.equal(weights_of(algo.policy), start)
 
 
-def test_the_share_of_random_actions_falls_in_a_straight_line_after_the_warm_up():
+def test_the_share_of_random_actions_falls_linearly():
     algo = dqn(random_start=1.0, random_end=0.1, random_fraction=0.5)
     algo.set_progress(0.4)
     assert algo.policy.random_share.item() == 1.0  # nothing learned yet: all are random
@@ -180,19 +168,13 @@ def test_sac_expects_the_lower_critic_and_pays_for_entropy():
 
 
 @pytest.mark.parametrize(("log_prob", "rises"), [(5.0, True), (-5.0, False)])
-def test_too_little_entropy_raises_its_price_and_too_much_lowers_it(log_prob, rises):
+def test_the_price_of_entropy_follows_the_entropy(log_prob, rises):
     algo = sac()  # the target is -2, for two dimensions
     assert algo.target_entropy == -2.0
     plain = algo.policy.sample
     algo.policy.sample = lambda observation: (plain(observation)[0], plain(observation)[1] * 0 + log_prob)
     algo.update(batch_of())
     assert (algo.temperature.log.item() > 0) is rises
-
-
-def test_a_fixed_price_of_entropy_stays():
-    algo = sac(entropy=0.2, learn_entropy=False)
-    algo.update(batch_of())
-    assert math.exp(algo.temperature.log.item()) == pytest.approx(0.2)
 
 
 def test_the_policys_step_leaves_the_critics_alone():
@@ -213,12 +195,8 @@ def test_the_policys_step_leaves_the_critics_alone():
 
 
 def test_critics_judge_actions_in_units_of_the_box():
-    algo = sac()
-    seen = []
-    plain = algo.critics.forward
-    algo.critics.forward = lambda observation, unit, count=None: (
-        seen.append(unit.detach().clone()) or plain(observation, unit, count)
-    )
+    algo, seen = sac(), []
+    algo.critics.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1].detach().clone()))
     algo.update(batch_of(size=2, action=torch.tensor([[-2.0, 2.0], [0.0, 1.0]])))
     assert seen[0].tolist() == [[-1.0, 1.0], [0.0, 0.5]]
 
@@ -226,7 +204,7 @@ def test_critics_judge_actions_in_units_of_the_box():
 # -- TD3 ---------------------------------------------------------------------------------------------------------------
 
 
-def test_td3_blurs_the_targets_action_within_limits_and_takes_the_lower_critic():
+def test_td3_blurs_the_targets_action_within_limits():
     algo = td3(target_noise=1000.0, target_noise_limit=0.5)
     algo.target_policy.unit = lambda observation: torch.tensor([[0.0, 0.8]] * 4)
     seen = []
@@ -239,9 +217,7 @@ def test_td3_blurs_the_targets_action_within_limits_and_takes_the_lower_critic()
     goal = algo.td_target(rows_of(reward=torch.zeros(4)))
     assert goal.tolist() == pytest.approx([0.9] * 4)
     assert set(seen[0][:, 0].tolist()) <= {-0.5, 0.5}  # noise of that size is always cut
-    assert all(
-        value in (pytest.approx(0.3), 1.0) for value in seen[0][:, 1].tolist()
-    )  # and the action stays in its box
+    assert all(value in (pytest.approx(0.3), 1.0) for value in seen[0][:, 1].tolist())  # in its box
 
 
 def test_the_policy_and_the_targets_wait_for_the_critics():
@@ -283,45 +259,23 @@ def test_a_restored_algorithm_learns_on_bit_for_bit(make):
     twin.load_state_dict(state)
     for one in (algo, twin):
         torch.manual_seed(5)
-        told = one.update(batch_of(size=4, action=action))
-        assert all(torch.isfinite(value) for value in told.values())
+        metrics = one.update(batch_of(size=4, action=action))
+        assert all(torch.isfinite(value) for value in metrics.values())
     for name, network in algo.networks.items():
         assert torch.equal(weights_of(network), weights_of(twin.networks[name])), name
     assert twin.updates == 4 and twin.learning_rate == pytest.approx(algo.config.learning_rate * 0.85)
-    assert all(
-        group["lr"] == twin.learning_rate for optimizer in twin.optimizers.values() for group in optimizer.param_groups
-    )
-
-
-@pytest.mark.parametrize("make", [dqn, sac, td3])
-def test_gradients_are_cut_at_their_norm(make):
-    action = torch.tensor([0, 1, 2, 0]) if make is dqn else torch.zeros(4, 2)
-    algo = make(max_grad_norm=1e-3)
-    algo.update(batch_of(action=action, reward=torch.full((4,), 1e4)))
-    for optimizer in algo.optimizers.values():
-        grads = [p.grad for p in optimizer.param_groups[0]["params"] if p.grad is not None]
-        assert not grads or torch.cat([g.flatten() for g in grads]).norm().item() <= 1.001e-3
+    assert {optimizer.param_groups[0]["lr"] for optimizer in twin.optimizers.values()} == {twin.learning_rate}
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"gamma": 1.5}, "algo.gamma"),
-        ({"tau": 0.0}, "algo.tau"),
-        ({"batch_size": 0}, "algo.batch_size"),
-        ({"warmup": 100, "buffer_size": 50}, "algo.warmup"),
-        ({"save_replay": "maybe"}, "algo.save_replay"),
-        ({"name": "sac"}, "algo=sac"),
-        ({"target_interval": 0}, "algo.target_interval"),
-        ({"random_end": 2.0}, "algo.random_end"),
-    ],
+    "wrong", [{"gamma": 1.5}, {"warmup": 100, "buffer_size": 50}, {"save_replay": "maybe"}, {"random_end": 2.0}]
 )
-def test_settings_that_cannot_be_are_refused_by_name(settings, told):
-    with pytest.raises(ValueError, match=told):
-        DQNConfig(**settings)
+def test_wrong_settings_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=f"algo.{next(iter(wrong))}"):
+        DQNConfig(**wrong)
 
 
-def test_actions_that_an_algorithm_cannot_choose_are_refused_with_the_remedy():
+def test_actions_that_cannot_be_chosen_are_refused():
     with pytest.raises(ValueError, match=r"algo=sac or algo=td3.*env\.actions=discrete"):
         QPolicy(SEEN, TWO)
     for policy, name in ((SquashedGaussianPolicy, "sac"), (DeterministicPolicy, "td3")):
@@ -335,7 +289,7 @@ def test_actions_that_an_algorithm_cannot_choose_are_refused_with_the_remedy():
 
 
 @pytest.mark.parametrize("make", [dqn, sac, td3])
-def test_gradients_are_reduced_over_processes_before_they_are_clipped(make):
+def test_gradients_are_averaged_before_they_are_clipped(make):
     algo = make(max_grad_norm=0.01)
     algo.average = lambda gradients: [x.mul_(1000.0) for x in gradients]
     algo.update(batch_of(action=torch.tensor([0, 1, 2, 0]) if make is dqn else None), 1)

@@ -82,37 +82,19 @@ def test_the_watch_for_waiting_sees_a_read_back():
         torch.ones(2)[torch.tensor([True, False])]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_nothing_in_an_update_waits_on_a_gpu():
-    policy = make_policy().cuda()
-    algo = PPO(policy, PPOConfig(epochs=2, minibatches=2, kl_limit=0.01))
-    batch = make_batch(make_policy()).cuda()
-    algo.update(batch)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        algo.update(batch)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-
-
 # -- the learning rate -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("schedule", "progress", "rate"),
-    [
-        ("constant", 0.9, 1.0),
-        ("linear", 0.0, 1.0),
-        ("linear", 0.25, 0.2 + 0.8 * 0.75),
-        ("linear", 1.0, 0.2),
-        ("linear", 1.7, 0.2),  # a resumed run may be past its end
-        ("cosine", 0.0, 1.0),
-        ("cosine", 0.5, 0.2 + 0.8 * 0.5),
-        ("cosine", 0.25, 0.2 + 0.8 * 0.8535534),
-        ("cosine", 1.0, 0.2),
-    ],
-)
+RATES = [
+    ("constant", 0.9, 1.0),
+    ("linear", 0.25, 0.2 + 0.8 * 0.75),
+    ("linear", 1.7, 0.2),  # a resumed run may be past its end
+    ("cosine", 0.0, 1.0),
+    ("cosine", 0.25, 0.2 + 0.8 * 0.8535534),
+]
+
+
+@pytest.mark.parametrize(("schedule", "progress", "rate"), RATES)
 def test_the_schedule_sets_the_rate_that_adam_uses(schedule, progress, rate):
     algo = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, schedule=schedule, final_rate=0.2, learning_rate=1e-3))
     before = weights(algo.policy)
@@ -135,7 +117,7 @@ def test_the_adaptive_rate_follows_the_kl_and_keeps_its_bounds():
     assert rate_after(1e-12, 1e-3, epochs=20) == pytest.approx(1e-5)
 
 
-def test_the_first_minibatch_of_an_update_does_not_change_the_adaptive_rate():
+def test_the_first_minibatch_keeps_the_adaptive_rate():
     # Its weights are those that acted: the KL is 0 for any rate. Three updates of one minibatch show three such KLs.
     policy = make_policy()
     algo = PPO(policy, PPOConfig(epochs=1, minibatches=1, schedule="adaptive", learning_rate=1e-3))
@@ -145,7 +127,7 @@ def test_the_first_minibatch_of_an_update_does_not_change_the_adaptive_rate():
     assert algo.learning_rate.item() == pytest.approx(1e-3)
 
 
-def test_steps_that_the_kl_limit_skips_do_not_lower_the_adaptive_rate():
+def test_skipped_steps_do_not_lower_the_adaptive_rate():
     # Weights that stand still have the same KL at every minibatch: dividing by 1.5 each time would leave nothing of the
     # rate.
     config = PPOConfig(epochs=8, minibatches=1, schedule="adaptive", target_kl=1e-6, kl_limit=2e-6, learning_rate=1e-3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -82,26 +81,6 @@ def test_a_collector_carries_the_memory_over_batches_and_resets_it(kind):
         torch.testing.assert_close(log_prob, acted, atol=1e-5, rtol=1e-4)  # as it acted, step by step
 
 
-def test_the_value_after_a_truncation_has_the_episodes_memory():
-    """A critic that returns what it remembers: steps since the start of the episode, the final observation included."""
-    env, policy, _ = make("gru")
-
-    class Counter(torch.nn.Module):
-        size = memory_size = 1
-
-        def forward(self, observation):
-            count = observation["memory"] + 1
-            return {"action": torch.zeros(N, 1), "log_prob": torch.zeros(N), "value": count[:, 0], "memory": count}
-
-        def value(self, observation):
-            return self(observation)["value"]
-
-    batch = SyncDataCollector(env, Counter(), N * 9).rollout()  # episodes of 4 steps
-    assert batch["value"][0].tolist() == [1, 2, 3, 4, 5, 1, 2, 3, 4]
-    assert batch["truncated"][0].nonzero().flatten().tolist() == [3, 8]
-    assert batch["next", "value"][0].tolist() == [2, 3, 4, 5, 1, 2, 3, 4, 5]
-
-
 @pytest.mark.parametrize("kind", ["gru", "stack"])
 def test_the_first_minibatch_finds_the_policy_that_acted(kind):
     env, policy, learner = make(kind, minibatches=1)
@@ -162,14 +141,6 @@ def test_a_memory_without_parameters_learns(learn):
     assert "grad/actor" in losses and "grad/memory" not in losses
 
 
-def test_bc_refuses_a_network_that_is_no_actor_critic():
-    _, policy, _ = make("gru")
-    names = ("evaluate", "value", "stamps", "keys", "value_norm", "actor", "critic", "parameters", "forward")
-    other = SimpleNamespace(**{name: getattr(policy, name) for name in names}, named_parameters=policy.named_parameters)
-    with pytest.raises(TypeError, match="BC cannot train SimpleNamespace, which has no features, distribution, memory"):
-        BC(other)
-
-
 def test_compressed_batches_teach_the_same():
     weights = []
     for compress in (False, True):
@@ -200,7 +171,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_stopped_training_goes_on_as_if_it_had_not_been(form):
+def test_a_resumed_run_equals_the_uninterrupted_one(form):
     def weights(job):
         return torch.cat([p.detach().flatten() for p in job.policy.parameters()])
 
@@ -243,16 +214,9 @@ def test_a_run_is_evaluated_raced_and_saved(tmp_path):
 
 
 def test_the_league_refuses_a_memory():
-    words = [
-        "task=aircombat",
-        "reward=shaped",
-        "num_envs=8",
-        "league.enabled=true",
-        "league.seats=4",
-        "model.memory=gru",
-    ]
-    with pytest.raises(ConfigError, match="a league flies past policies without memory: leave model.memory out"):
-        Trainer(load_train([*words, "algo.minibatches=2", "device=cpu", "threads=1"]))
+    words = "task=aircombat reward=shaped num_envs=8 league.enabled=true league.seats=4 model.memory=gru device=cpu"
+    with pytest.raises(ConfigError, match="a league flies past policies without memory"):
+        Trainer(load_train(words.split()))
 
 
 def train(kind, seed, iterations):
@@ -268,10 +232,7 @@ def train(kind, seed, iterations):
     return fly_episodes(HiddenVelocity(256), policy)["return"]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_hidden_velocity_is_braked_with_memory_and_not_without(seed):
-    kinds = ("none", "gru", "stack") if seed == 0 else ("none", "gru")
-    found = {kind: train(kind, seed, 14) for kind in kinds}
-    print(found)
-    without = found.pop("none")
-    assert without < -5 and min(found.values()) > -4.2  # 8 steps at a speed of 1 cost 8
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_hidden_velocity_is_braked_with_memory_only(seed):
+    without, *others = (train(kind, seed, 14) for kind in ("none", "gru", "stack"))
+    assert without < -5 and min(others) > -4.2  # 8 steps at a speed of 1 cost 8

@@ -72,11 +72,8 @@ def test_an_update_equals_the_same_written_down_plainly(huber_delta, max_grad_no
     policy.value_norm.update(torch.tensor([5.0, -3.0]), torch.ones(2, dtype=torch.bool))  # not the identity
     twin.load_state_dict(policy.state_dict())
     batch = make_batch(policy)
-    for p, q in zip(
-        policy.critic.parameters(), twin.critic.parameters(), strict=True
-    ):  # values that have moved on, so that clipping binds
+    for p in (*policy.critic.parameters(), *twin.critic.parameters()):  # values have moved on: clipping binds
         p.data += 0.05
-        q.data += 0.05
     got = PPO(policy, config).update(batch)
     want = plain_update(twin, batch, config, dims=2)
     for name, value in want.items():
@@ -85,26 +82,10 @@ def test_an_update_equals_the_same_written_down_plainly(huber_delta, max_grad_no
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-6, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_the_policy_loss_weighs_as_many_times_as_there_are_action_dimensions():
+def test_the_policy_loss_weighs_by_the_action_dimensions():
     assert PPO(make_policy())._actor_weight == 2.0
     assert PPO(make_policy(Discrete(5)))._actor_weight == 1.0
     assert PPO(make_policy(), PPOConfig(actor_weight=0.5))._actor_weight == 0.5
-
-
-def test_the_value_loss_is_the_larger_of_two_means_not_the_mean_of_larger_ones():
-    algo = PPO(make_policy(), PPOConfig(value_clip=0.1))
-    rows = {"weight": torch.ones(2), "value": torch.zeros(2), "returns": torch.tensor([1.0, 0.0])}
-    # predicted 1, 0.5: plain losses 0, 0.125, their mean 0.0625; clipped to 0.1 both: 0.405, 0.005, mean 0.205; larger
-    # ones: mean 0.265
-    assert algo._value_loss(torch.tensor([1.0, 0.5]), rows).item() == pytest.approx(0.205)
-    unclipped = PPO(make_policy(), PPOConfig(value_clip=0.0))
-    assert unclipped._value_loss(torch.tensor([1.0, 0.5]), rows).item() == pytest.approx(0.0625)
-
-
-def test_beyond_delta_the_value_loss_is_linear():
-    algo = PPO(make_policy(), PPOConfig(value_clip=0.0))
-    rows = {"weight": torch.ones(1), "value": torch.zeros(1), "returns": torch.tensor([30.0])}
-    assert algo._value_loss(torch.zeros(1), rows).item() == pytest.approx(10 * (30 - 5))
 
 
 # -- the mask ----------------------------------------------------------------------------------------------------------
@@ -136,7 +117,7 @@ def test_advantages_are_normalized_over_valid_frames_alone():
     assert chosen.std(unbiased=False).item() == pytest.approx(1.0, abs=1e-5)
 
 
-def test_a_batch_without_a_valid_frame_or_with_equal_advantages_does_no_harm():
+def test_a_batch_without_a_valid_frame_does_no_harm():
     policy = make_policy()
     batch = make_batch(policy)
     batch["valid"].zero_()
@@ -148,28 +129,7 @@ def test_a_batch_without_a_valid_frame_or_with_equal_advantages_does_no_harm():
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-def test_gradients_are_clipped_on_the_actors_head_and_on_the_critics_each():
-    algo = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
-    losses = algo.update(make_batch(algo.policy))
-    norm = lambda module: torch.cat([p.grad.flatten() for p in module.parameters()]).norm().item()  # noqa: E731
-    assert losses["grad/actor"] > 0.01 and losses["grad/critic"] > 0.01  # as they were before
-    assert norm(algo.policy.actor) == pytest.approx(0.01, rel=1e-3)
-    assert norm(algo.policy.critic) == pytest.approx(0.01, rel=1e-3)
-    assert norm(algo.policy.encoder) > 0.02  # not clipped, as NavRL
-
-
-def test_gradients_are_reduced_over_processes_before_they_are_clipped():
-    algo = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
-    algo.sums = lambda tensors: [*(1000.0 * x for x in tensors[:-1]), tensors[-1]]  # not the diagnostics
-    losses = algo.update(make_batch(algo.policy))
-    plain = PPO(make_policy(), PPOConfig(epochs=1, minibatches=1, max_grad_norm=0.01))
-    assert losses["grad/critic"].item() == pytest.approx(
-        1000 * plain.update(make_batch(plain.policy))["grad/critic"].item(), rel=1e-3
-    )
-    assert algo.policy.critic.bias.grad.abs().item() <= 0.01
-
-
-def test_one_process_that_exchanges_learns_as_one_alone_bit_for_bit():
+def test_an_exchange_with_nobody_changes_no_bit():
     learned = []
     for sums in (None, lambda tensors: [x.clone() for x in tensors]):
         algo = PPO(make_policy(), PPOConfig(epochs=2, minibatches=2, max_grad_norm=0.01, schedule="adaptive"))
@@ -215,33 +175,26 @@ def test_bf16_learns_finite_float32_weights_near_those_of_float32():
     assert results[True] != results[False]
 
 
-def test_minibatches_that_do_not_divide_the_batch_are_refused_with_the_remedy():
+def test_minibatches_must_divide_the_batch():
     algo = PPO(make_policy(), PPOConfig(minibatches=7))
     with pytest.raises(ValueError, match=r"24 frames .* algo\.minibatches=7.*divisor of env\.num_envs"):
         algo.update(make_batch(algo.policy))
 
 
-def test_every_frame_is_seen_once_an_epoch():
+def test_every_frame_is_in_one_minibatch_and_stays_together():
     algo = PPO(make_policy(), PPOConfig(minibatches=4))
     data = algo.prepare(make_batch(algo.policy))
     data["weight"] = torch.arange(24.0)
-    seen = torch.cat([rows["weight"] for rows in algo._minibatches(data)])
-    assert sorted(seen.tolist()) == list(range(24))
-    assert seen.tolist() != list(range(24))
-
-
-def test_a_minibatch_keeps_each_frame_together():
-    algo = PPO(make_policy(), PPOConfig(minibatches=4))
-    data = algo.prepare(make_batch(algo.policy))
+    order = []
     for rows in algo._minibatches(data):
-        for k, log_prob in enumerate(rows["log_prob"]):
-            at = (data["log_prob"] == log_prob).nonzero()[0, 0]
-            assert rows["advantage"][k] == data["advantage"][at]
-            assert all(torch.equal(x[k], data["observation"].rows[name][at]) for name, x in rows["observation"].items())
+        order += (at := rows["weight"].long()).tolist()
+        assert torch.equal(rows["advantage"], data["advantage"][at])
+        assert all(torch.equal(x, data["observation"].rows[name][at]) for name, x in rows["observation"].items())
+    assert sorted(order) == list(range(24)) != order
 
 
 @pytest.mark.parametrize("schedule", ["constant", "adaptive"])
-def test_a_state_dict_goes_on_bit_for_bit(schedule):
+def test_a_loaded_state_learns_bit_for_bit(schedule):
     config = PPOConfig(epochs=2, minibatches=3, schedule=schedule, kl_limit=0.05)
     algo = PPO(make_policy(), config)
     algo.update(make_batch(algo.policy, seed=1))
@@ -266,43 +219,19 @@ def test_after_loading_the_schedule_still_drives_the_optimizer():
     assert same(before, weights(algo.policy))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        ({"schedule": "step"}, "algo.schedule 'step': use one of constant, linear"),
-        ({"epochs": 0}, "algo.epochs must be at least 1"),
-        ({"minibatches": -2}, "algo.minibatches must be at least 1"),
-        ({"gamma": 1.2}, "algo.gamma"),
-        ({"lam": -0.1}, "algo.lam"),
-        ({"learning_rate": 0.0}, "algo.learning_rate"),
-        ({"clip": 0.0}, "algo.clip"),
-        ({"value_clip": -0.1}, "algo.value_clip"),
-        ({"huber_delta": 0.0}, "algo.huber_delta"),
-        ({"kl_limit": -1.0}, "algo.kl_limit"),
-        ({"max_grad_norm": 0.0}, "algo.max_grad_norm"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused_by_name(wrong, named):
-    with pytest.raises(ValueError, match=named):
+@pytest.mark.parametrize("wrong", [{"schedule": "step"}, {"epochs": 0}, {"gamma": 1.2}, {"kl_limit": -1.0}])
+def test_wrong_settings_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match=f"algo.{next(iter(wrong))}"):
         PPOConfig(**wrong)
 
 
 def test_the_defaults_are_navrls():
-    c = PPOConfig()
-    assert (c.gamma, c.lam, c.learning_rate, c.clip, c.value_clip, c.entropy, c.huber_delta, c.max_grad_norm) == (
-        *(0.99, 0.95, 5e-4, 0.1, 0.1, 1e-3, 10.0, 5.0),
-    )
-    assert (c.rollout_steps, c.epochs, c.minibatches, c.schedule, c.kl_limit, c.bf16) == (
-        32,
-        4,
-        16,
-        "constant",
-        0.0,
-        False,
-    )
+    navrl = {"gamma": 0.99, "lam": 0.95, "learning_rate": 5e-4, "clip": 0.1, "value_clip": 0.1, "entropy": 1e-3}
+    navrl |= {"huber_delta": 10.0, "max_grad_norm": 5.0, "rollout_steps": 32, "epochs": 4, "minibatches": 16}
+    assert vars(PPOConfig()).items() >= navrl.items()
 
 
-def test_a_gradient_in_another_order_of_memory_is_applied_element_by_element():
+def test_a_gradient_in_another_memory_order_is_applied():
     weight, gradient = torch.randn(3, 5), torch.randn(5, 3).t()
     expected, parameter = torch.nn.Parameter(weight.clone()), torch.nn.Parameter(weight.clone())
     expected.grad = gradient.contiguous()
