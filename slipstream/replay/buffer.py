@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -14,9 +15,10 @@ from torch import Tensor
 from slipstream.replay.device_storage import DeviceStorage
 from slipstream.replay.host_storage import HostStorage
 from slipstream.replay.memory import ColumnSettings
+from slipstream.replay.rows import WaitingSteps
 from slipstream.replay.samplers import Sampler, make_sampler
 from slipstream.storage.codec.registry import parse_codec
-from slipstream.storage.schema import Schema, as_key
+from slipstream.storage.schema import Schema, as_key, flatten
 
 
 class ReplayBuffer:
@@ -89,6 +91,9 @@ class ReplayBuffer:
                 )
             self.device = torch.device(device if storage == "ring" else storage)
             self._storage = DeviceStorage(self.device, self.sampler, capacity, capacity_bytes, kept, seed)
+        self._keys = kept
+        self._steps: WaitingSteps | None = None
+        self._stepping = threading.Lock()
         self._closed = False
 
     @property
@@ -109,8 +114,7 @@ class ReplayBuffer:
             batch: a TensorDict or nested dict of tensors [N, T, ...].
             stream: the name of the collector that the batch is of, if there are several.
         """
-        self._check_open()
-        self._storage.extend(batch, stream)
+        self._open().extend(batch, stream)
 
     def add(self, episode: Mapping[Any, Any]) -> None:
         """Add a complete episode: every key [L, ...], and the next observations as `next_K`, ("next", K) or row L + 1
@@ -119,16 +123,38 @@ class ReplayBuffer:
         If `next_K` is K shifted by one, only its last row is kept. An episode longer than the capacity loses its
         beginning.
         """
-        self._check_open()
-        self._storage.add(episode)
+        self._open().add(episode)
+
+    def add_step(self, **values: Any) -> None:
+        """Add one step of one environment: `observation`, `action`, `reward`, `next_observation`, `terminated`,
+        `truncated` and keys of your own, each without a leading axis.
+
+        The step continues the one before if its observation is that one's next observation, and no end came between.
+        Steps wait in plain arrays and are added together, at the latest when anything else is asked of the buffer. For
+        several environments use `extend`.
+        """
+        if not isinstance(self._storage, HostStorage):
+            raise NotImplementedError("single steps need storage='cpu'; storage on a device takes batches: extend")
+        if self._closed:
+            raise RuntimeError("the replay buffer is closed")
+        step = flatten(values)
+        with self._stepping:
+            if self._steps is None:
+                steps = WaitingSteps(step, self._storage.memory.schema, self.capacity)
+                steps.add(step)
+                self._add_waiting(steps)  # at once: what does not fit the buffer is refused here
+                self._steps = steps
+            else:
+                self._steps.add(step)
+                if self._steps.is_full:
+                    self._add_waiting(self._steps)
 
     def end_episodes(self, stream: int | str = 0) -> None:
-        """Let the next batch of `stream` begin new episodes, as after a reset of all its environments.
+        """Let the next batch of `stream` ("add_step" for those steps) begin new episodes, as after a reset.
 
         The episodes so far are truncated: their last steps keep their next observations and are not terminated.
         """
-        self._check_open()
-        self._storage.end_episodes(stream)
+        self._open().end_episodes(stream)
 
     # sampling
 
@@ -141,7 +167,7 @@ class ReplayBuffer:
         after a termination: the target is reward + discount * value(next).
         """
         self._check_batch(batch_size, n_step, gamma)
-        return self._storage.sample(batch_size, n_step, gamma)
+        return self._open().sample(batch_size, n_step, gamma)
 
     def sample_slices(self, batch_size: int, length: int, burn_in: int = 0) -> TensorDict:
         """Return [B, burn_in + length] consecutive steps of one episode each, "mask" False (and zeros) where there is
@@ -153,30 +179,28 @@ class ReplayBuffer:
         self._check_batch(batch_size)
         if length < 1 or burn_in < 0:
             raise ValueError(f"length={length} and burn_in={burn_in}: use at least 1 and 0")
-        return self._storage.sample_slices(batch_size, length, burn_in)
+        return self._open().sample_slices(batch_size, length, burn_in)
 
     def sample_episodes(self, k: int) -> TensorDict:
         """Return [k, longest] complete episodes, each with the same probability, "mask" False (and zeros) after their
         ends."""
         self._check_batch(k)
-        return self._storage.sample_episodes(k)
+        return self._open().sample_episodes(k)
 
     def get(self, index: Tensor | np.ndarray, n_step: int = 1, gamma: float = 0.99) -> TensorDict:
         """Return the batch that `sample` would return for these step numbers; IndexError if one has left."""
         self._check_batch(1, n_step, gamma)
-        return self._storage.get(index, n_step, gamma)
+        return self._open().get(index, n_step, gamma)
 
     def update_priority(self, index: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
         """Set the priorities of the steps `index`, as `sample` returned them; steps that have left are ignored."""
-        self._check_open()
-        self._storage.update_priority(index, priority)
+        self._open().update_priority(index, priority)
 
     # saving and loading
 
     def save(self, folder: str | Path) -> None:
         """Save the buffer in `folder`; data that an earlier save there holds is not written again."""
-        self._check_open()
-        self._storage.save(Path(folder))
+        self._open().save(Path(folder))
 
     def load(self, folder: str | Path, max_bytes: int | None = None) -> Self:
         """Replace the contents by what `save` (or spilling) wrote.
@@ -189,24 +213,23 @@ class ReplayBuffer:
             DamagedFileError: if a file is damaged; the message names it. The contents are unchanged then.
             TooLargeError: if it would take more than `max_bytes`. The contents are unchanged then.
         """
-        self._check_open()
-        self._storage.load(Path(folder), max_bytes)
+        self._open().load(Path(folder), max_bytes)
+        self._steps = None  # others may have other dtypes
         return self
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything, including the data, as tensors; blocks are not compressed again."""
-        self._check_open()
-        return self._storage.state_dict()
+        return self._open().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Replace the contents by what `state_dict` returned."""
-        self._check_open()
-        self._storage.load_state_dict(state)
+        self._open().load_state_dict(state)
+        self._steps = None  # others may have other dtypes
 
     # facts
 
     def __len__(self) -> int:
-        return len(self._storage)
+        return len(self._with_waiting_steps())
 
     @property
     def nbytes(self) -> int:
@@ -220,7 +243,7 @@ class ReplayBuffer:
 
     def stats(self) -> dict[str, Any]:
         """Return steps, episodes, rows, bytes, and the statistics of each column."""
-        return self._storage.stats()
+        return self._with_waiting_steps().stats()
 
     def close(self) -> None:
         """End the background work and free the memory; raise errors of the background. Batches that you hold stay
@@ -251,12 +274,25 @@ class ReplayBuffer:
     def __iter__(self) -> Iterator[Any]:
         raise TypeError("a replay buffer cannot be iterated over: use sample(batch_size)")
 
-    def _check_open(self) -> None:
+    def _open(self) -> HostStorage | DeviceStorage:
+        """Return the storage with all steps so far; raise if the buffer is closed."""
         if self._closed:
             raise RuntimeError("the replay buffer is closed")
+        return self._with_waiting_steps()
+
+    def _with_waiting_steps(self) -> HostStorage | DeviceStorage:
+        if self._steps is not None:
+            with self._stepping:
+                if self._steps is not None and self._steps.count and not self._closed:
+                    self._add_waiting(self._steps)
+        return self._storage
+
+    def _add_waiting(self, steps: WaitingSteps) -> None:
+        assert isinstance(self._storage, HostStorage)
+        batch = steps.take()
+        self._storage.extend(batch, "add_step", self._keys or {key[0] for key in batch} - {"next"})
 
     def _check_batch(self, number: int, n_step: int = 1, gamma: float = 1.0) -> None:
-        self._check_open()
         if number < 1:
             raise ValueError(f"batch_size={number} must be at least 1")
         if n_step < 1:

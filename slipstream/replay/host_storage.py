@@ -84,11 +84,11 @@ class HostStorage:
 
     # adding
 
-    def extend(self, batch: Any, stream: int | str) -> None:
-        """See `ReplayBuffer.extend`."""
+    def extend(self, batch: Any, stream: int | str, keys: set[str] | None = None) -> None:
+        """See `ReplayBuffer.extend`; `keys` are those to keep, if not the buffer's."""
         with self.writing:
             memory, schema = self.memory, dataclasses.replace(self.memory.schema)  # refused data do not fix the keys
-            read = StreamBatch(batch, schema, self._keys)
+            read = StreamBatch(batch, schema, keys or self._keys)
             state = memory.stream(stream, len(read.valid))
             if self.capacity is not None and read.steps > self.capacity:
                 raise ValueError(

@@ -46,6 +46,7 @@ NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
 END_KEYS = (("terminated",), ("truncated",), ("done",))
 REWARD = ("reward",)
 OUTCOMES = (REWARD, *END_KEYS)
+_MOST_WAITING, _WAITING_BYTES = 256, 1 << 20  # single steps that wait to be added, and bytes of them
 _ONE_PER_STEP = (("action",), *OUTCOMES)  # keys that never have a final row
 
 
@@ -248,6 +249,8 @@ def _episode_arrays(
             dtypes[key], dtypes[sizes_key(key)] = torch.from_numpy(arrays[key][:0]).dtype, torch.int32
         else:
             arrays[key], dtypes[key] = as_array(key, value)
+            if key in END_KEYS:
+                arrays[key], dtypes[key] = arrays[key] != 0, torch.bool
             if arrays[key].ndim < 1:
                 raise ValueError(f"{show(key)} is a single number: give one row per step")
     return arrays, dtypes
@@ -289,6 +292,74 @@ def _take_nexts(
     return found
 
 
+# --- single steps
+
+
+class WaitingSteps:
+    """Steps of one environment in arrays, until they are added as a batch [1, T].
+
+    Args:
+        first: the first step, which fixes the keys.
+        schema: of the buffer; its keys have their dtypes already.
+        capacity: of the buffer.
+    """
+
+    def __init__(self, first: Mapping[Key, Any], schema: Schema, capacity: int | None) -> None:
+        arrays = {}
+        for key, value in first.items():
+            spec = schema.specs.get(_observation(key) or key)
+            array = torch.as_tensor(value).numpy(force=True)  # a Python float is float32, as in torch
+            arrays[key] = array if spec is None or np.ndim(value) else array.astype(spec.dtype)
+        size = sum(array.nbytes for array in arrays.values())
+        most = _MOST_WAITING if capacity is None else min(_MOST_WAITING, capacity // 16)
+        rows = max(1, min(most, _WAITING_BYTES // max(1, size)))
+        self._arrays = {key: np.empty((1, rows, *array.shape), array.dtype) for key, array in arrays.items()}
+        self._rows, self.count = rows, 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another step."""
+        return self.count == self._rows
+
+    def add(self, step: Mapping[Key, Any]) -> None:
+        """Add a step, with the keys, shapes and dtypes of the first."""
+        if step.keys() != self._arrays.keys():
+            names = ", ".join(map(show, self._arrays))
+            raise KeyError(
+                f"a step of {', '.join(map(show, step))}: every step must have the keys of the first ({names})"
+            )
+        for key, value in step.items():
+            array = self._arrays[key]
+            value = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
+            fits = value.shape == array.shape[2:] and (
+                value.dtype == array.dtype or (value.ndim == 0 and _holds(array.dtype, value.dtype))
+            )
+            if not fits:
+                first = f"{list(array.shape[2:])} {array.dtype}"
+                raise ValueError(f"{show(key)} is {list(value.shape)} {value.dtype}, in the first step it was {first}")
+            array[0, self.count] = value
+        self.count += 1
+
+    def take(self) -> dict[Key, Tensor]:
+        """Return the steps as a batch, whose memory is valid until the next `add`; none waits then."""
+        count, self.count = self.count, 0
+        batch = {}
+        for key, array in self._arrays.items():
+            now = _observation(key)
+            batch[("next", *now) if now and now in self._arrays else key] = torch.from_numpy(array[:, :count])
+        return batch
+
+
+def _observation(key: Key) -> Key | None:
+    """Return the key of which `next_observation`, or a name below it, is the next value; None for other keys."""
+    return (key[0].removeprefix("next_"), *key[1:]) if key[0].startswith("next_") else None
+
+
+def _holds(dtype: np.dtype[Any], number: np.dtype[Any]) -> bool:
+    """Return whether single numbers of the dtype `number` may be stored as `dtype`: 1 and 0.5 as float32."""
+    return np.can_cast(number, dtype) or (dtype.kind == "f" and number.kind in "biuf")
+
+
 # --- batches of a stream
 
 
@@ -316,7 +387,7 @@ def split_batch(
     def wanted(key: Key) -> bool:
         return key[0] in keys if keys is not None else key[0] not in NOT_KEPT
 
-    kept = {k: v for k, v in flat.items() if k[0] != "next" and wanted(k)}
+    kept = {k: v != 0 if k in END_KEYS else v for k, v in flat.items() if k[0] != "next" and wanted(k)}
     nexts = {k[1:]: v for k, v in flat.items() if k[0] == "next" and wanted(k[1:])}
     for key in nexts:
         if key not in kept:

@@ -68,6 +68,8 @@ class RolloutStorage(SnapshotSaver):
     ) -> None:
         if not 0 <= compression_level <= 16:
             raise ValueError(f"compression_level is {compression_level}: use 0 (none) to 16")
+        if type(keep) is not int or keep < 0:
+            raise ValueError(f"keep={keep!r} must be a whole number from 0 on; 0 keeps all files")
         super().__init__("rollout storage", RolloutError, max_queue_size, queue_policy, verbose)
         self.save_dir = Path(save_dir)
         self.compression_level = compression_level

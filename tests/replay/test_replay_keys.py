@@ -166,7 +166,7 @@ def test_only_the_named_keys_are_kept():
     }
 
 
-def test_a_batch_is_its_holders_and_its_memory_is_used_again_afterwards():
+def test_a_batch_has_memory_of_its_own():
     buffer = ReplayBuffer(100)
     buffer.add(documents_episode(50, size=64))
     held = buffer.sample(32)
@@ -177,12 +177,6 @@ def test_a_batch_is_its_holders_and_its_memory_is_used_again_afterwards():
         buffer.sample(32)
     assert all(torch.equal(held[key], copy[key]) or held[key].isnan().any() for key in copy.keys())  # noqa: SIM118
     assert torch.equal(view, kept)
-    places = set()
-    for _ in range(20):
-        batch = buffer.sample(32)
-        places.add(batch["gridmap_inputs"].data_ptr())
-        del batch
-    assert len(places) <= 2
 
 
 def test_drawing_from_an_empty_or_closed_buffer_says_so():

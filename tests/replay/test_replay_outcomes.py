@@ -108,6 +108,20 @@ def test_contradictory_flags_are_refused(storage, flags):
         buffer.extend(make_batch({"reward": REWARD}))  # a batch that was refused does not fix the keys
 
 
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32])
+def test_flags_of_numbers_come_back_as_booleans(storage, dtype):
+    flags = {"terminated": TERMINATED.to(dtype), "truncated": TRUNCATED.to(dtype)}
+    with ReplayBuffer(100, storage=storage) as buffer:
+        buffer.extend(make_batch({"reward": REWARD, **flags}))
+        batch = buffer.sample(8, n_step=2)
+        assert batch["terminated"].dtype == batch["truncated"].dtype == torch.bool
+        assert steps_of(buffer) == expected(storage)
+    with ReplayBuffer(100) as buffer:
+        buffer.add({"observation": torch.zeros(3, 2), "reward": torch.ones(2), "done": torch.tensor([0, 1]).to(dtype)})
+        assert buffer.get(torch.arange(2))["done"].tolist() == [False, True]
+
+
 def test_flags_of_invalid_frames_may_be_anything():
     valid = torch.ones(2, 4, dtype=torch.bool)
     valid[1, 2] = False

@@ -125,6 +125,32 @@ def test_eight_threads_for_a_minute_while_blocks_move_to_disk(tmp_path):
     many_threads(turns=100, seconds=60, spill_dir=tmp_path, memory_budget=1_500_000)
 
 
+@pytest.mark.parametrize("storage", ["cpu", "ring"])
+def test_states_taken_beside_extend_are_complete(storage):
+    """Each state is the buffer between two batches: it loads, and its steps belong together."""
+    states = []
+    with ReplayBuffer(2000, storage=storage) as buffer:
+        first = 0
+
+        def extend():
+            nonlocal first
+            x = torch.from_numpy(rows(first, 41))[None]
+            reward = first + torch.arange(40.0, dtype=torch.float64)[None]
+            ends = torch.zeros(1, 40, dtype=torch.bool)
+            batch = {"observation": x[:, :-1], "reward": reward, "terminated": ends, "next": {"observation": x[:, 1:]}}
+            buffer.extend(batch)
+            first += 40
+
+        extend()
+        Crowd().run([extend, lambda: states.append(buffer.state_dict())], turns=25)
+    for state in states[:25]:
+        with ReplayBuffer(2000, storage=storage) as other:
+            other.load_state_dict(state)
+            stats = other.stats()
+            assert (stats["steps_ever"] + (storage == "ring")) % 40 == 0
+            check(other.get(torch.arange(stats["steps_ever"] - stats["steps"], stats["steps_ever"])))
+
+
 def small_buffer():
     buffer = ReplayBuffer(1000)
     buffer.add({"observation": rows(0, 101), "reward": np.arange(100.0), "terminated": np.zeros(100, bool)})

@@ -179,6 +179,12 @@ def test_the_files_written_last_are_kept(tmp_path):
     assert sorted(p.name[8:14] for p in folder.glob("rollout_*")) == ["000001", "000002", "000005", "000006", "000100"]
 
 
+@pytest.mark.parametrize("keep", [1.5, -1, None])
+def test_the_number_of_files_kept_is_whole(tmp_path, keep):
+    with pytest.raises(ValueError, match="must be a whole number"):
+        RolloutStorage(tmp_path, keep=keep)
+
+
 @pytest.mark.parametrize(("storage_option", "save_option"), [(True, False), (False, True)])
 def test_the_ratio_is_printed(tmp_path, capsys, storage_option, save_option):
     with RolloutStorage(tmp_path, verbose=storage_option) as storage:
