@@ -71,13 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     with _safe_output():
         code = _run(list(sys.argv[1:] if argv is None else argv))
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            code = BROKEN_PIPE
-        except OSError as error:
-            _complain("slipstream", f"cannot write the output: {error}")
-            code = 2
         if code == BROKEN_PIPE:
             with contextlib.suppress(OSError):  # else the interpreter would flush again when it exits, and complain
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -152,15 +145,15 @@ def _run(argv: list[str]) -> int:
     name = next((word for word in argv if not word.startswith("-")), "")
     title = f"slipstream {name}" if name in COMMANDS else "slipstream"
     try:
-        if not name:
-            return _overview(argv)
-        if name not in COMMANDS:
+        if name and name not in COMMANDS:
             near = nearest(name, COMMANDS, OTHER_COMMANDS)
             raise ConfigError(f"unknown command '{name}'{near} (there are: {', '.join(COMMANDS)})")
-        argv.remove(name)
-        return _run_command(title, name, argv)
-    except SystemExit as done:  # argparse's own --help
-        return int(done.code or 0)
+        try:
+            code = _run_command(title, name, argv) if name else _overview(argv)
+        except SystemExit as done:  # argparse's own --help
+            code = int(done.code or 0)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         _complain(title, "interrupted")
         return 130
@@ -176,6 +169,7 @@ def _run(argv: list[str]) -> int:
 
 def _run_command(title: str, name: str, argv: list[str]) -> int:
     """Run the command of a module."""
+    argv.remove(name)
     module = import_module(f"slipstream.cli.{MODULES.get(name, name)}")
     takes_keys = name not in WITH_PATHS
     parser = Parser(prog=title, description=module.__doc__, add_help=not takes_keys)

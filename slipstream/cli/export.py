@@ -159,7 +159,8 @@ def describe(trained: LoadedPolicy, task: str, env_config: Any, env: TensorEnv, 
         about[MEMORY] = json.dumps(facts)
     if facts := found.deployment(env_config):
         about["deploy"] = json.dumps(facts)
-    known = _gymnasium_name(type(env))
+    ids = {target: id for id, target in registry.names("gymnasium").items()}
+    known = ids.get(f"{type(env).__module__}:{type(env).__name__}")
     return about | ({"gymnasium": known} if known else {})
 
 
@@ -252,16 +253,6 @@ def _default_path(trained: LoadedPolicy, to: str) -> Path:
     name = trained.path.name.split(".")[0]
     runs = [x for x in (trained.path.parent, trained.path.parent.parent) if (x / "config.yaml").is_file()]
     return (runs[0] if runs else Path()) / f"{'policy' if name == 'best' else name}.{to}"
-
-
-def _gymnasium_name(kind: type[TensorEnv]) -> str | None:
-    """What Gymnasium calls the task, where it is one of ours and Gymnasium is there."""
-    try:
-        import gymnasium  # noqa: F401
-    except ImportError:
-        return None
-    path = f"{kind.__module__}:{kind.__name__}"
-    return next((name for name, target in registry.names("gymnasium").items() if target == path), None)
 
 
 @contextlib.contextmanager

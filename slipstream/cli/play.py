@@ -17,9 +17,6 @@ from slipstream.cli.view import add_server_arguments, serve
 from slipstream.config import registry
 from slipstream.config.help import ConfigError
 
-OWN_KEYS = ("task", "out")
-FLAGS = {"host": "--host", "port": "--port", "browser": "--no-browser"}  # these were keys
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a server; everything else is a key."""
@@ -45,8 +42,6 @@ def run(args: argparse.Namespace) -> int:
         key, equals, value = word.partition("=")
         if not equals:
             raise ConfigError(f"'{word}' is not a key=value word, such as opponent=crank")
-        if key in FLAGS:
-            raise ConfigError(f"'{word}' is a flag of play: write {FLAGS[key]}")
         if key in own:
             own[key] = value
         else:
