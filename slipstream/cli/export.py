@@ -2,9 +2,10 @@
 
     slipstream export checkpoint=runs/NAME --to onnx                            # for onnxruntime, TensorRT, ...
     slipstream export checkpoint=navrl_checkpoint.pt --to pt2 out=policy.pt2    # a torch.export program, for torch
+    slipstream export checkpoint=runs/NAME --to html                            # a page that flies it in the browser
 
   checkpoint=   a checkpoint, a run folder, a NavRL checkpoint or a shipped policy's name; default: the task's own
-  --to          onnx or pt2; default: the suffix of out=
+  --to          onnx, pt2 or html; default: the suffix of out=
   out=          the file to write; default: policy.onnx in the run's folder (ckpt_000100.onnx for that checkpoint),
                 or else the policy's name in the current folder
   task=, env.*  the task and env of the training, if the checkpoint does not hold them
@@ -13,7 +14,8 @@
 The file takes the policy's observations by name, for any batch size. It returns the action of an evaluation (the mean,
 or the most likely discrete action), scaled and masked as the env expects it. Its metadata hold the observations,
 bounds and task. A policy with memory also takes `memory` (zeros at the start of an episode) and returns `memory_out`,
-the input of the next step.
+the input of the next step. A page (html, for drones) holds the ONNX file and computes world and policy itself: it
+opens from disk, on new maps, without noise and wind.
 """
 
 from __future__ import annotations
@@ -46,11 +48,12 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.memory import MEMORY, memory_size
+from slipstream.recordings.export import page
 from slipstream.storage.files import check_writable, default_output, write_file
 from slipstream.training.evaluate import configure, trusts_code
 from slipstream.ui.tables import progress_bar
 
-FORMATS = ("onnx", "pt2")
+FORMATS = ("onnx", "pt2", "html")
 OWN_KEYS = ("to", "out")
 MEMORY_OUT = "memory_out"  # the memory after the step, of a policy that has one
 CHECKED = (16, 32)  # environments and steps that give the observations on which the exported policy is compared
@@ -115,7 +118,9 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, ou
     """Writes the policy, built for an env of `task` with `env_config`, to `out`."""
     if to not in FORMATS:
         raise ConfigError(f"cannot export to '{to}': use --to {' or --to '.join(FORMATS)}")
-    for package in ("onnx", "onnxscript") if to == "onnx" else ():
+    if to == "html":
+        registry.find_task(task).check_page(env_config)
+    for package in ("onnx", "onnxscript") if to != "pt2" else ():
         if importlib.util.find_spec(package) is None:
             raise ImportError(f"exporting to ONNX needs {package}: pip install 'slipstream-rl[export]'")
     path = out or default_output(_default_path(trained, to))
@@ -125,8 +130,9 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, ou
     flown = _observations(env, policy)
     about = describe(trained, task, env_config, env, policy)
     program = torch_program(policy, {name: flown[name][:2] for name in policy.keys})
-    write_file(path, _onnx_bytes(program, policy, about) if to == "onnx" else _pt2_bytes(program, about))
-    return Exported(path, policy.keys, _difference(path, to, policy, flown), policy.outputs)
+    data = _pt2_bytes(program, about) if to == "pt2" else _onnx_bytes(program, policy, about)
+    write_file(path, page(Path(trained.name).stem, "policy", data).encode() if to == "html" else data)
+    return Exported(path, policy.keys, _difference(data, to, policy, flown), policy.outputs)
 
 
 def torch_program(policy: ActingPolicy, sample: Observation) -> torch.export.ExportedProgram:
@@ -228,17 +234,17 @@ def _pt2_bytes(program: torch.export.ExportedProgram, about: dict[str, str]) -> 
 
 
 @torch.no_grad()
-def _difference(path: Path, to: str, policy: ActingPolicy, flown: Observation) -> float | None:
+def _difference(data: bytes, to: str, policy: ActingPolicy, flown: Observation) -> float | None:
     """How far the written file's actions are from the policy's; None where onnxruntime is not installed."""
     expected = _as_tuple(policy(*(flown[name] for name in policy.keys)))
     if to == "pt2":
-        got = _as_tuple(torch.export.load(path).module()(*(flown[name] for name in policy.keys)))
+        got = _as_tuple(torch.export.load(io.BytesIO(data)).module()(*(flown[name] for name in policy.keys)))
     else:
         try:
             import onnxruntime
         except ImportError:
             return None
-        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
         found = session.run(list(policy.outputs), {name: flown[name].numpy() for name in policy.keys})
         got = tuple(map(torch.from_numpy, found))
     return max(float((x.double() - y.double()).abs().max()) for x, y in zip(got, expected, strict=True))

@@ -38,13 +38,18 @@ def write_html(recording: Recording, path: str | PathLike[str]) -> Path:
 
 
 def _html(recording: Recording) -> str:
-    page, style, script = (
+    return page(recording.title, "recording", recording.to_bytes())
+
+
+def page(title: str, kind: str, data: bytes) -> str:
+    """Return the viewer as one page with `data` inside: a recording, or an ONNX policy that flies in the browser."""
+    text, style, script = (
         (STATIC / name).read_text(encoding="utf-8") for name in ("embedded.html", "viewer.css", "viewer.js")
     )
-    data = base64.b64encode(recording.to_bytes()).decode()
-    for name, text in (("title", escape(recording.title)), ("style", style), ("script", script), ("data", data)):
-        page = page.replace(f"<!--{name}-->", text, 1)
-    return page
+    inside = {"title": escape(title), "style": style, "script": script, "data": base64.b64encode(data).decode()}
+    for name, content in ({"kind": kind} | inside).items():
+        text = text.replace(f"<!--{name}-->", content, 1)
+    return text
 
 
 def _csv(recording: Recording) -> str:

@@ -134,6 +134,10 @@ class Task:
         path = self.folder / "weights" / f"{self.name}.pt" if self.folder else None
         return path if path and path.is_file() else None
 
+    def check_page(self, env_config: Any) -> None:
+        """Raise ConfigError if the viewer's page cannot fly a policy by itself in this env."""
+        raise ConfigError(f"no page flies policies of task {self.name}: use --to onnx or --to pt2")
+
     # -- training ----------------------------------------------------------------------------------------------------
 
     def make_env(self, config: Any, device: torch.device | str, seed: int, num_envs: int | None = None) -> TensorEnv:

@@ -1,9 +1,10 @@
-// The page: a recording that is inside the file, or the views of a server.
+// The page: a recording or a policy that is inside the file, or the views of a server.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { openRecording } from "./data.js";
 import { DuelView } from "./duel.js";
 import { FlightView } from "./flight.js";
+import { FlyView } from "./fly.js";
 import { button, el, message, theme, typing } from "./ui.js";
 
 const SCENES = { flight: FlightView, duel: DuelView };
@@ -16,8 +17,12 @@ export function showRecording(host, recording, options) {
     host.append(message("Unknown recording", `This page has no view for recordings of "${recording.scene}".`));
     return null;
   }
+  return show(host, () => new View(host, recording, options));
+}
+
+function show(host, make) {
   try {
-    return new View(host, recording, options);
+    return make();
   } catch (error) {
     host.replaceChildren(
       message(
@@ -65,7 +70,9 @@ export const themeButton = () =>
 async function start() {
   theme.start();
   const host = document.getElementById("app"),
-    data = document.getElementById("recording");
+    data = document.getElementById("recording"),
+    policy = document.getElementById("policy"),
+    bytesOf = (node) => Uint8Array.from(atob(node.textContent.trim()), (c) => c.charCodeAt(0));
   addEventListener("keydown", (e) => {
     if (document.querySelector("dialog[open]")) return;
     if ((e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter")) || e.defaultPrevented) return;
@@ -75,12 +82,14 @@ async function start() {
   requestAnimationFrame(loop);
   if (data) {
     try {
-      const bytes = Uint8Array.from(atob(data.textContent.trim()), (c) => c.charCodeAt(0));
-      setView(showRecording(host, await openRecording(bytes), { controls: [themeButton()] }));
+      setView(showRecording(host, await openRecording(bytesOf(data)), { controls: [themeButton()] }));
       app.view?.timeline.setPlaying(true);
     } catch (error) {
       host.append(message("This recording cannot be opened", `${error}`));
     }
+  } else if (policy) {
+    const options = { controls: [themeButton()], title: document.title };
+    setView(show(host, () => new FlyView(host, bytesOf(policy), options)));
   } else {
     const { startSite } = await import("./site.js");
     startSite(host, { showRecording, setView, themeButton, app });

@@ -39,6 +39,9 @@ class NavigationTask(Task):
     make_demo = staticmethod(NavigationDemo)
     deployment = staticmethod(deployment.facts)
 
+    def check_page(self, env_config: Any) -> None:
+        """Accept every env: the page has the world, sensors and dynamics of this task."""
+
     def make_evaluation(self, cfg: Any, policy: Policy, device: torch.device) -> TrainingEvaluation:
         """Return the rates over maps not trained on; with eval.static_too also without moving obstacles."""
         worlds = {"": cfg.env}
