@@ -149,9 +149,10 @@ class Vehicle:
         due = begin + time_s + config.dt_s
         while True:
             for message in self.link.receive(max(0.0, min(due - time.monotonic(), 0.002))):
-                if isinstance(message, Command) and np.isfinite(message.values).all():
+                if isinstance(message, Command) and np.isfinite(message.values[0, :3]).all():
                     self.command, self.commanded_at = message.values[0, :3].copy(), time.monotonic()
-                    env.simulated.yaw_held[:] = float(message.values[0, 3])
+                    if np.isfinite(message.values[0, 3]):
+                        env.simulated.yaw_held[:] = float(message.values[0, 3])
                     since_s = time_s - self.options.when()[1]
                     if since_s > 0 and self.braked_after_s is None and not self.command.any():
                         self.braked_after_s = round(since_s, 3)

@@ -1,0 +1,110 @@
+"""Closed loops over each transport, in real time: `python benchmarks/fly.py [transports] [maps=3001-3010] [key=value ...]`
+
+Each flight is a `slipstream fly vehicle=mujoco`: pilot and MuJoCo drone in two processes. Every log is decided again, and
+on its observations the policy of torch is asked too. transport=ros1 needs a roscore (ROS_MASTER_URI).
+With faults=KIND@8+1,... each fault is flown over the first map instead.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+
+def fly_once(words: list[str], folder: Path) -> dict:
+    log = folder / "flight.mcap"
+    command = [sys.executable, "-m", "slipstream", "fly", "vehicle=mujoco", f"out={folder}/flight", f"log={log}", *words]
+    done = subprocess.run([*command, "--force"], capture_output=True, text=True, timeout=300)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if len(lines) < 2:
+        raise SystemExit(f"{' '.join(command)} failed: {done.stderr[-2000:]}")
+    return json.loads(lines[-2]) | json.loads(lines[-1]) | {"log": log}
+
+
+def logged_difference(log: Path, onnx: Path, policy) -> tuple[int, int, float]:
+    """Return the decisions of a log, those that differ when decided again, and the largest difference to torch's policy
+    on the logged inputs."""
+    import torch
+
+    from slipstream.deploy import loop
+    from slipstream.deploy.pilot import Pilot
+    from slipstream.models.exploration import ExplorationType, set_exploration_type
+    from slipstream.models.memory import Stepper
+    from slipstream.tasks.evaluation import action_of
+
+    found, stepper = [0.0], Stepper(policy, 1, "cpu")
+
+    class Checked(Pilot):
+        def decide(self, now):
+            decision = super().decide(now)
+            if decision.action is None and stepper.memory is not None:
+                stepper.memory.zero_()
+            if decision.action is not None:
+                seen = {key: torch.from_numpy(x)[None] for key, x in decision.observation.items()}
+                with torch.no_grad(), set_exploration_type(ExplorationType.MEAN):
+                    action = action_of(stepper(seen))[0].numpy()
+                found.append(float(np.abs(action - decision.action).max()))
+            return decision
+
+    loop.Pilot = Checked
+    return *loop.replay(log, onnx), max(found)
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    transports = next((w.split(",") for w in words if "=" not in w), ["udp", "mavlink", "dds", "ros1"])
+    own = dict(w.split("=", 1) for w in words if w.startswith(("maps=", "faults=")))
+    words = [w for w in words if "=" in w and not w.startswith(("maps=", "faults="))]
+    first, _, last = own.get("maps", "3001-3010").partition("-")
+    maps = range(int(first), int(last or first) + 1)
+    from slipstream.cli.export import export_policy
+    from slipstream.tasks.navigation.env import NavigationEnv
+    from slipstream.training.evaluate import configure
+
+    checkpoint = [w for w in words if w.startswith("checkpoint=")]
+    cfg, trained = configure(checkpoint)
+    policy = trained.build(NavigationEnv(1, config=cfg.env), "cpu")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        onnx = folder / "policy.onnx"
+        export_policy(trained, cfg.task, cfg.env, "onnx", onnx)
+        for transport in transports:
+            for fault in own.get("faults", "").split(","):
+                results, started = [], time.time()
+                for seed in maps:
+                    settings = [f"transport={transport}", f"onnx={onnx}", f"eval.map_seeds=[{seed}]", *words]
+                    found = fly_once(settings + ([f"fault={fault}"] if fault else []), folder)
+                    found["decided"] = logged_difference(found["log"], onnx, policy)
+                    results.append(found)
+                    print(json.dumps({"transport": transport, "fault": fault} | found, default=str), flush=True)
+                states: dict[str, int] = {}
+                for found in results:
+                    for state, count in found["states"].items():
+                        states[state] = states.get(state, 0) + count
+                row = {
+                    "transport": transport,
+                    "fault": fault,
+                    "flights": len(results),
+                    "success": sum(found["success"] for found in results),
+                    "collisions": [found["collision"] for found in results if found["collision"]],
+                    "decisions": sum(found["decided"][0] for found in results),
+                    "differ when replayed": sum(found["decided"][1] for found in results),
+                    "largest difference to torch": max(found["decided"][2] for found in results),
+                    "late p99 ms (worst flight)": max(found["late_ms"]["p99"] for found in results),
+                    "compute p99 ms (median flight)": float(np.median([f["compute_ms"]["p99"] for f in results])),
+                    "states": states,
+                    "braked_after_s": [found["braked_after_s"] for found in results],
+                    "clock_ratio": max(found["clock_ratio"] for found in results),
+                    "minutes": round((time.time() - started) / 60, 1),
+                }
+                print("TABLE", json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
