@@ -27,7 +27,7 @@ TOPICS = {
     "cmd_vel": ("geometry_msgs", "TwistStamped"),
 }
 OF_PILOT = ("cmd_vel",)  # the others are the vehicle's
-POINT = ("x", "y", "z")
+POINT: tuple[str, ...] = ("x", "y", "z")
 OBSTACLE = (*POINT, "vx", "vy", "vz", "width", "height")
 FORMATS = {1: "i1", 2: "u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 8: "<f8"}  # of PointField.datatype
 FLOAT32 = 7
@@ -82,10 +82,9 @@ class RosMessages:
                 turn = YAW_GAIN * math.remainder(values[0, 3] - self._yaw, 2 * math.pi)
                 m.twist.angular.z = max(-MAX_YAW_RATE, min(MAX_YAW_RATE, turn))
             return "cmd_vel", m
-        topic, names, frame = ("points", POINT, "base_link")
-        if isinstance(message, Obstacles):
-            topic, names, frame = ("obstacles", OBSTACLE, "map")
-        m = self._make(topic, frame)
+        tracked = isinstance(message, Obstacles)
+        topic, names = ("obstacles", OBSTACLE) if tracked else ("points", POINT)
+        m = self._make(topic, "map" if tracked else "base_link")
         m.height, m.width, m.point_step, m.is_dense = 1, len(values), 4 * len(names), True
         m.row_step = m.point_step * m.width
         for k, name in enumerate(names):
