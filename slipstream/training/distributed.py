@@ -41,7 +41,6 @@ TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER
 RUN_KEY = "run"  # in the store: the path of the run folder
 START_S = 300  # in which the store must answer
 PEER_FAILED = 76  # exit code of a rank that ends because another one failed; 75 is that of a stopped training
-POLL_S = 0.5  # between two looks whether a rank is lost while one waits for the others
 UNLIMITED = timedelta(hours=24)  # of torch's own time limits: an evaluation of rank 0 may take long
 BUSY_STEPS = 4  # the first iterations compile and capture
 MAY_DIFFER = ("threads", "quiet")  # settings of a machine
@@ -281,25 +280,16 @@ class Ranks(OneProcess):
                 self._exchange(dist.broadcast, x.detach(), 0)
 
     def _exchange(self, function: Callable[..., Any], x: Tensor, *args: Any) -> None:
-        """Exchange a tensor: queue it on a device, or wait until it is done; end if a rank that takes part is lost."""
+        """Exchange a tensor: queue it on a device, or wait until it is done. If a rank is lost meanwhile, the guards
+        end this one."""
         if x.is_cuda:
             function(x, *args)
             return
         self._calls, self._waits = self._calls + 1, True
         try:
-            work = function(x, *args, async_op=True)
-            while True:
-                try:
-                    work.wait(timedelta(seconds=POLL_S))
-                    break
-                except RuntimeError as error:
-                    if "timed out" not in str(error).lower():
-                        raise
-                if self._lost.is_set():
-                    raise SystemExit(PEER_FAILED)
-        except RuntimeError as error:
-            broken = any(word in str(error).lower() for word in ("connection", "peer", "socket", "broken pipe"))
-            if broken and self._lost.wait(self.timeout_s):  # its guard names it
+            function(x, *args)
+        except RuntimeError:
+            if self._lost.wait(self.timeout_s * GRACE):  # the connection to a rank that its guard names
                 raise SystemExit(PEER_FAILED) from None
             raise
         finally:

@@ -67,14 +67,9 @@ class Trainer:
         self.env = self._build_env(device)
         self.policy, self.init_message = self._build_policy(device)
         self.controller = self.task.make_controller(cfg, self.env, self.policy)
-        self.evaluation = (
-            self.task.make_evaluation(cfg, self.policy, device)
-            if self.controller is None
-            else TrainingEvaluation(self.policy, self.controller.evaluate)
-        )
-        frames = self.env.num_envs * cfg.algo.rollout_steps * (cfg.actors.count or 1)
-        self.learner = self._build_learner(frames)
-        self.collector = build_collector(cfg, self.env, self.policy, frames, self.learner, self.ranks.rank)
+        self.evaluation = self._build_evaluation(device)
+        self.learner = self._build_learner()
+        self.collector = self._build_collector()
         self.ranks.copy_weights(self.learner.networks())
         self.best = -math.inf  # score of the best evaluation
         self.trained_s = 0.0  # training time before this start
@@ -113,8 +108,19 @@ class Trainer:
         other = loaded.other_settings(env)
         return policy, f"init: {loaded.path}{other and f', trained with {other}'}"
 
-    def _build_learner(self, frames: int) -> Learner:
-        """Return the learner of batches with `frames` frames, with what its replay buffer begins with."""
+    def _build_evaluation(self, device: torch.device) -> TrainingEvaluation:
+        """Return what evaluates the policy: the controller's games, or the task's."""
+        if self.controller is None:
+            return self.task.make_evaluation(self.cfg, self.policy, device)
+        return TrainingEvaluation(self.policy, self.controller.evaluate)
+
+    @property
+    def _batch_frames(self) -> int:
+        """Frames of one batch of this rank."""
+        return self.env.num_envs * self.cfg.algo.rollout_steps * (self.cfg.actors.count or 1)
+
+    def _build_learner(self) -> Learner:
+        """Return the learner, with what its replay buffer begins with."""
         cfg, ranks, specs = self.cfg, self.ranks, (self.env.observation_spec, self.env.action_spec)
         seed = derive_seed(cfg.seed, "replay", ranks.rank)
         learner: Learner = build_learner(self.policy, cfg.algo, specs[0], seed, fresh=not cfg.init)
@@ -123,13 +129,13 @@ class Trainer:
         learner.bind(self.env)
         if cfg.actors.count:
             self._check_actors(learner)
-        learner.check_batch(frames)
+        learner.check_batch(self._batch_frames)
         learner.average, learner.sums = ranks.average, ranks.sums
         if cfg.init_replay:
             from slipstream.algorithms.stored import fill_replay  # loads tensordict
 
             with progress_bar("reading transitions"):
-                fill_replay(learner, cfg.init_replay, specs, frames // cfg.algo.rollout_steps)
+                fill_replay(learner, cfg.init_replay, specs, self._batch_frames // cfg.algo.rollout_steps)
         return learner
 
     def _check_actors(self, learner: Learner) -> None:
@@ -140,6 +146,33 @@ class Trainer:
         }
         for other in [other for other, is_given in others.items() if is_given]:
             raise ConfigError(f"actors, which have envs of their own, do not work with {other}: leave actors.count out")
+
+    def _build_collector(self) -> Collector:
+        """Return the collector of `collect.*` or `actors.*`."""
+        cfg, env, learner, frames, rank = self.cfg, self.env, self.learner, self._batch_frames, self.ranks.rank
+        settings, seed = cfg.collect, derive_seed(cfg.seed, "collect", rank)
+        if learner.data is not None:
+            return registry.find("collector", "stored")(env, self.policy, frames, learner.data, seed)
+        if cfg.actors.count:
+            return registry.find("collector", "ray")(
+                partial(make_actor, to_dict(cfg)),
+                self.policy,
+                env.num_envs,
+                frames,
+                keep_late=learner.is_off_policy,
+                compression_level=settings.compression_level,
+                seed=cfg.seed,
+                **vars(cfg.actors),
+            )
+        on_gpu = env.device.type == "cuda"
+        if settings.compress != "off" and (not learner.reads_minibatches or (on_gpu and cfg.compile != "off")):
+            raise ConfigError(
+                f"collect.compress does not work for algo={cfg.algo.name} on {env.device.type}: it needs algo=ppo, and "
+                "on a GPU compile=off, because the host opens compressed batches"
+            )
+        if settings.pipeline != "off":
+            learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
+        return registry.find("collector", settings.collector).build(env, self.policy, frames, settings, seed)
 
     # -- the iteration -------------------------------------------------------------------------------------------------
 
@@ -377,35 +410,6 @@ class Trainer:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         close_after(self.close, SaveError, error)
-
-
-def build_collector(
-    cfg: TrainConfig, env: TensorEnv, policy: Any, frames: int, learner: Learner, rank: int = 0
-) -> Collector:
-    """Return the collector of `collect.*` or `actors.*`, with batches of `frames` frames."""
-    settings, device, seed = cfg.collect, env.device.type, derive_seed(cfg.seed, "collect", rank)
-    if learner.data is not None:
-        return registry.find("collector", "stored")(env, policy, frames, learner.data, seed)
-    if cfg.actors.count:
-        return registry.find("collector", "ray")(
-            partial(make_actor, to_dict(cfg)),
-            policy,
-            env.num_envs,
-            frames,
-            keep_late=learner.is_off_policy,
-            compression_level=settings.compression_level,
-            seed=cfg.seed,
-            **vars(cfg.actors),
-        )
-    if settings.compress != "off" and (not learner.reads_minibatches or (device == "cuda" and cfg.compile != "off")):
-        raise ConfigError(
-            f"collect.compress does not work for algo={cfg.algo.name} on {device}: it needs algo=ppo, and on a GPU "
-            "compile=off, because the host opens compressed batches"
-        )
-    if settings.pipeline != "off":
-        learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
-    build = registry.find("collector", settings.collector).build
-    return build(env, policy, frames, settings, seed)
 
 
 def make_actor(config: dict[str, Any], seed: int) -> tuple[TensorEnv, Any]:

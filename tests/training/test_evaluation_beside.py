@@ -1,14 +1,11 @@
 """An evaluation that runs beside the training leaves the log and the files of one that the training waits for."""
 
 import copy
-import shlex
 
 import pytest
 import torch
-from tiny_runs import differences, rows_of, state_of
+from tiny_runs import TINY, differences, rows_of, run_words, state_of
 
-from slipstream import train
-from slipstream.config.compose import load_train
 from slipstream.tasks.evaluation import TrainingEvaluation
 from slipstream.tasks.navigation.task import NavigationTask
 from slipstream.training.metrics_log import read_metrics
@@ -16,12 +13,7 @@ from slipstream.training.outputs import RunOutputs
 from slipstream.training.trainer import Trainer
 
 # 8 iterations; those after 3 and 6 and the last are evaluated
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=2 model.encoder=dict model.part=8 model.trunk=[16]
-    total_frames=512 save_interval=100 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
-    device=cpu threads=1 quiet=true wandb.mode=disabled
-""")
+WORDS = [*TINY, "algo.epochs=2", "total_frames=512", "save_interval=100", "eval_interval=3"]
 
 
 class Slow(TrainingEvaluation):
@@ -56,8 +48,8 @@ def slow(monkeypatch):
     return with_polls
 
 
-def run(root, name, *words):
-    return train.run(load_train([*TINY, f"root={root}", f"name={name}", *words]))
+def run(root, name):
+    return run_words(root, name, *WORDS)
 
 
 def best(folder):

@@ -236,18 +236,3 @@ def test_hostile_paths_are_refused_in_one_sentence(tmp_path, capsys):
     assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
     with pytest.raises(ValueError, match="leave init_replay out"):
         TrainConfig(resume="a", init_replay="b")
-
-
-@pytest.mark.parametrize("algo", ["sac", "ppo"])
-def test_init_keeps_the_weights_under_other_settings(tmp_path, algo):
-    plain = [word for word in WORDS if algo == "sac" or not word.startswith("algo.")]
-    plain += [f"algo={algo}", *(["algo.minibatches=2", "algo.rollout_steps=8"] if algo == "ppo" else [])]
-    first = train.run(load_train([*plain, f"root={tmp_path}", "name=first"]))
-    changed = ["env.max_steps=20", "env.cost=5", "env.push=0.1", "algo.learning_rate=1e-5", "env.num_envs=5", "seed=9"]
-    changed += ["algo.minibatches=4"] if algo == "ppo" else []
-    with Trainer(load_train([*plain, f"init={first.path}", *changed])) as trainer:
-        theirs = state_of(first)["algo"]["policy"]
-        ours = trainer.policy.state_dict()
-        assert all(torch.equal(ours[name], x) for name, x in theirs.items() if name != "random_share")
-        trainer.step()
-        assert trainer.cfg.algo.learning_rate == 1e-5

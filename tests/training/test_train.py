@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import time
 from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import differences, rows_of, state_of
+from tiny_runs import TINY, at_iteration, differences, rows_of, run_words, state_of
 
 from slipstream import train
 from slipstream.algorithms.policy_file import load_policy
@@ -31,20 +30,13 @@ from slipstream.ui import tables
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
 
-# 8 iterations of 64 frames, of 0.32 s each; episodes of at most 20 of them, so that many end; a map so small that the
-# drones, which start outside of it, come near what stands and moves there
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    env.disturbance.wind_mps2=0.2
-    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=2 algo.schedule=adaptive
-    model.encoder=dict model.part=8 model.trunk=[16]
-    total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
-    device=cpu threads=1 quiet=true wandb.mode=disabled
-""")
+# 8 iterations; those after 3 and 6 and the last are evaluated
+WORDS = [*TINY, "env.disturbance.wind_mps2=0.2", "algo.epochs=2", "algo.schedule=adaptive", "total_frames=512"]
+WORDS += ["save_interval=2", "eval_interval=3"]
 
 
 def run_tiny(root, name, *words):
-    return train.run(load_train([*TINY, f"root={root}", f"name={name}", *words]))
+    return run_words(root, name, *WORDS, *words)
 
 
 def resume(folder, *words):
@@ -83,7 +75,7 @@ def test_the_log_has_a_row_an_iteration_with_losses_episodes_and_times(whole):
     rows = read_metrics(whole.path)
     assert [row["iteration"] for row in rows] == list(range(1, 9))
     assert [row["frames"] for row in rows] == [64 * (i + 1) for i in range(8)]
-    for name in (
+    names = [
         "loss/policy",
         "loss/value",
         "loss/entropy",
@@ -94,8 +86,8 @@ def test_the_log_has_a_row_an_iteration_with_losses_episodes_and_times(whole):
         "perf/collect",
         "perf/learn",
         "time_s",
-    ):
-        assert all(name in row for row in rows), name
+    ]
+    assert all(name in row for row in rows for name in names)
     assert any(row["episode/count"] > 0 and "episode/return" in row and "episode/collision" in row for row in rows)
 
 
@@ -114,11 +106,8 @@ def test_plain_checkpoints_and_no_more_than_asked_for(tmp_path):
     folder = run_tiny(
         tmp_path, "few", "compress_checkpoint=False", "keep_checkpoints=2", "eval_interval=0", "save_interval=1"
     )
-    assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
-        "ckpt_000007.pt",
-        "ckpt_000008.pt",
-        "latest.pt",
-    ]
+    names = sorted(path.name for path in folder.checkpoints.iterdir())
+    assert names == ["ckpt_000007.pt", "ckpt_000008.pt", "latest.pt"]
     assert not (folder.path / "best.pt").exists()
     torch.load(folder.checkpoints / "ckpt_000008.pt", weights_only=True)  # any torch can read it
 
@@ -130,11 +119,11 @@ def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
 
 
 def test_the_best_is_the_first_to_beat_all_before():
-    job = Trainer(load_train(TINY))
+    job = Trainer(load_train(WORDS))
     scores = [0.2, 0.2, 0.5, 0.4, 0.6]
     assert [job.update_best({"eval/success": score}) for score in scores] == [True, False, True, False, True]
     assert not job.update_best({"loss/policy": 1.0})
-    other = Trainer(load_train(TINY))
+    other = Trainer(load_train(WORDS))
     assert [other.update_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
 
 
@@ -173,19 +162,6 @@ def test_another_seed_gives_another_run(whole, tmp_path):
 def test_how_often_it_evaluates_does_not_change_what_it_learns(whole, tmp_path):
     blind = run_tiny(tmp_path, "blind", "eval_interval=0")
     assert differences(state_of(whole), state_of(blind)) == [".best"]
-
-
-def at_iteration(monkeypatch, wanted, action):
-    """Does `action` in the middle of iteration `wanted`, once."""
-    plain, done = Trainer.progress, []
-
-    def progress(job, it, clock):
-        if it == wanted and not done:
-            done.append(it)
-            action()
-        return plain(job, it, clock)
-
-    monkeypatch.setattr(Trainer, "progress", progress)
 
 
 @pytest.mark.parametrize(("number", "iteration"), [(signal.SIGINT, 3), (signal.SIGTERM, 4)])
@@ -264,7 +240,7 @@ def test_a_folder_without_a_run_or_a_checkpoint_is_told(tmp_path, capsys):
 
 
 def test_init_starts_from_the_best_policy_of_a_run(whole):
-    job = Trainer(load_train([*TINY, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
+    job = Trainer(load_train([*WORDS, f"init={whole.path}", "env.num_envs=4", "env.num_obstacles=0"]))
     assert differences(load_checkpoint(whole.path / "best.pt")["policy"], job.policy.state_dict()) == []
     assert job.init_message == f"init: {whole.path / 'best.pt'}"
 
@@ -281,7 +257,10 @@ def test_a_run_begun_with_init_resumes_without_that_file(whole, tmp_path):
 
 @pytest.mark.skipif(not RELEASED.exists(), reason="NavRL's released weights are not here")
 def test_init_takes_navrls_released_weights_and_learns_on(tmp_path):
-    words = [*(word for word in TINY if not word.startswith("model.")), f"init={RELEASED}"]  # which has NavRL's network
+    words = [
+        *(word for word in WORDS if not word.startswith("model.")),
+        f"init={RELEASED}",
+    ]  # which has NavRL's network
     job = Trainer(load_train(words))
     released = torch.load(RELEASED, map_location="cpu", weights_only=True)
     assert torch.equal(job.policy.critic.weight, released["critic.module.weight"])
@@ -293,16 +272,16 @@ def test_init_takes_navrls_released_weights_and_learns_on(tmp_path):
 
 def test_init_from_another_network_says_which_one_it_is(whole):
     with pytest.raises(ValueError, match=r"another network than model\.\* describes.*model\.trunk=\[16\]"):
-        Trainer(load_train([*TINY, f"init={whole.path}", "model.trunk=[32,16]"]))
+        Trainer(load_train([*WORDS, f"init={whole.path}", "model.trunk=[32,16]"]))
 
 
 def test_init_into_other_actions_is_refused(whole):
     with pytest.raises(
         ValueError, match=r"other observations or actions .*: set env\.actions=continuous as in its training\.$"
     ):
-        Trainer(load_train([*TINY, f"init={whole.path}", "env.actions=discrete", "env.goals=opposite"]))
+        Trainer(load_train([*WORDS, f"init={whole.path}", "env.actions=discrete", "env.goals=opposite"]))
     with pytest.raises(ValueError, match=r"set env\.lidar\.azimuths=36 as in its training\.$"):
-        Trainer(load_train([*TINY, f"init={whole.path}", "env.lidar.azimuths=18", "env.dynamics=quadrotor"]))
+        Trainer(load_train([*WORDS, f"init={whole.path}", "env.lidar.azimuths=18", "env.dynamics=quadrotor"]))
 
 
 def test_init_from_another_task_is_refused(whole):
@@ -311,7 +290,7 @@ def test_init_from_another_task_is_refused(whole):
 
 
 def test_init_prints_settings_that_fit_and_mean_something_else(whole):
-    job = Trainer(load_train([*TINY, f"init={whole.path}", "env.max_speed_mps=3"]))
+    job = Trainer(load_train([*WORDS, f"init={whole.path}", "env.max_speed_mps=3"]))
     assert job.init_message.endswith("best.pt, trained with env.max_speed_mps=2.0")
 
 
@@ -333,7 +312,7 @@ def test_a_policy_that_gives_nan_stops_the_run_and_names_the_remedy(whole, tmp_p
 
 def test_a_critic_that_gives_nan_stops_the_run_before_a_checkpoint_is_written(whole, tmp_path, capsys):
     file = spoilt(whole, tmp_path / "nan.pt", "critic.bias")
-    assert main(["train", *TINY, f"root={tmp_path}", "name=nan", f"init={file}"]) == 2
+    assert main(["train", *WORDS, f"root={tmp_path}", "name=nan", f"init={file}"]) == 2
     error = capsys.readouterr().err
     assert "loss/value" in error and "algo.learning_rate" in error and error.count("\n") == 1
     assert not (tmp_path / "nan").exists()  # nothing was learned: no folder is left behind

@@ -334,26 +334,6 @@ def test_an_address_in_a_run_folder_is_not_trusted():
 
 
 @pytest.mark.soak
-def test_ten_actors_are_killed_and_the_return_is_reached(cluster):
-    words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", "env.num_envs=4", "algo.rollout_steps=32", "algo.epochs=4"]
-    rng, killed, last = random.Random(1), 0, []
-    with Trainer(load_train([*words, "model.trunk=[32]"])) as trainer, warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for _ in range(400):
-            batch = trainer.step().batch
-            assert staleness(batch, trainer.collector.version - 1) <= 1
-            last = [*last, float(batch["reward"][batch["valid"]].mean())][-10:]
-            running = [slot for slot in trainer.collector._slots if slot.fetched]
-            if killed < 10 and running and rng.random() < 0.1:
-                kill(cluster, rng.choice(running))
-                killed += 1
-            if killed == 10 and len(last) == 10 and sum(last) / 10 > -0.2:
-                break
-        metrics = trainer.collector.metrics()
-    assert sum(last) / 10 > -0.2 and killed == 10 and 9 <= metrics["actors/lost"] <= 10  # the last one may be unnoticed
-
-
-@pytest.mark.soak
 def test_a_lost_node_is_survived_and_a_new_one_is_used(cluster):
     third = cluster.test_cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", "actors.count=3", "algo.minibatches=6"]

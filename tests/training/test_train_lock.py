@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
+from tiny_runs import TINY
 
 from slipstream import Trainer, train
 from slipstream.cli import main
@@ -17,11 +17,7 @@ from slipstream.storage.files import WriterLock
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
-    total_frames=192 save_interval=1 eval_interval=0 device=cpu threads=1 quiet=true wandb.mode=disabled
-""")
+WORDS = [*TINY, "total_frames=192", "save_interval=1"]
 HOLDER = """
 import os, sys, time
 from pathlib import Path
@@ -45,9 +41,11 @@ def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeyp
         return plain(job, it, clock)
 
     if resumed:
-        train.run(load_train([*TINY, f"root={tmp_path}", "name=tiny", "total_frames=128"]))
+        train.run(load_train([*WORDS, f"root={tmp_path}", "name=tiny", "total_frames=128"]))
     monkeypatch.setattr(Trainer, "progress", progress)
-    words = [f"resume={tmp_path / 'tiny'}", "total_frames=192"] if resumed else [*TINY, f"root={tmp_path}", "name=tiny"]
+    words = (
+        [f"resume={tmp_path / 'tiny'}", "total_frames=192"] if resumed else [*WORDS, f"root={tmp_path}", "name=tiny"]
+    )
     folder = train.run(load_train(words))
     assert answers == [2] and log[0] == log[1]
     *progress, error = capsys.readouterr().err.splitlines()

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 import torch
-from tiny_runs import differences, state_of
+from tiny_runs import at_iteration, differences, rows_of, state_of
 
 from slipstream import train
 from slipstream.algorithms.dqn import DQNConfig
@@ -80,30 +80,17 @@ def test_a_run_learns_after_the_warm_up_and_leaves_what_eval_needs(whole, run, c
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_died_goes_on_from_its_last_checkpoint_bit_for_bit(whole, tmp_path, monkeypatch, run):
-    plain, died = Trainer.progress, []
+    def die():
+        raise MemoryError("the machine went away")
 
-    def progress(job, it, clock):
-        if it == 5 and not died:
-            died.append(it)
-            raise MemoryError("the machine went away")
-        return plain(job, it, clock)
-
-    monkeypatch.setattr(Trainer, "progress", progress)
+    at_iteration(monkeypatch, 5, die)
     with pytest.raises(MemoryError):
         run_short(tmp_path, "died", run)
     folder = train.RunFolder.open(tmp_path / "died")
     assert state_of(folder)["iteration"] == 4
     train.run(load_train([f"resume={folder.path}"]))
     assert differences(state_of(whole(run)), state_of(folder)) == []
-    assert logged(folder) == logged(whole(run))
-
-
-def logged(folder):
-    """Return the metrics of all rows that do not depend on the machine's speed."""
-    return [
-        {key: value for key, value in row.items() if key not in ("time_s", "fps") and not key.startswith("perf/")}
-        for row in read_metrics(folder.path)
-    ]
+    assert rows_of(folder) == rows_of(whole(run))
 
 
 def test_the_first_logged_actor_loss_of_td3_is_one():

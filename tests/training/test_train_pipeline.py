@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 import torch
+from tiny_runs import differences
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
@@ -35,20 +36,6 @@ def run(root, name, mode, *words):
 def state(folder):
     found = load_checkpoint(folder.checkpoints)
     return {k: v for k, v in found.items() if k not in ("config", "rng", "trained_s")}
-
-
-def differences(a, b, at=""):
-    if isinstance(a, list):
-        a, b = dict(enumerate(a)), dict(enumerate(b))
-    if isinstance(a, dict):
-        return [
-            d
-            for k in {**a, **b}
-            for d in (differences(a[k], b[k], f"{at}.{k}") if k in a and k in b else [f"{at}.{k}"])
-        ]
-    if isinstance(a, torch.Tensor):
-        return [] if a.shape == b.shape and a.cpu().numpy().tobytes() == b.cpu().numpy().tobytes() else [at]
-    return [] if a == b else [at]
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)

@@ -12,7 +12,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from tiny_runs import differences, rows_of, state_of
+from tiny_runs import TINY, at_iteration, differences, rows_of, state_of
 
 import slipstream.cli.train
 import slipstream.train
@@ -26,11 +26,7 @@ from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
-    total_frames=256 save_interval=100 eval_interval=0 device=cpu threads=1 quiet=true wandb.mode=disabled
-""")
+WORDS = [*TINY, "total_frames=256", "save_interval=100"]
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
 
 
@@ -46,20 +42,7 @@ def signals_are_not_ignored():
 @pytest.fixture
 def auto(tmp_path):
     """The words of one command that a scheduler repeats."""
-    return [*TINY, f"root={tmp_path}", "name=run", "resume=auto"]
-
-
-def at_iteration(monkeypatch, wanted, action):
-    """Do `action` in the middle of iteration `wanted`, once."""
-    plain, done = Trainer.progress, []
-
-    def progress(job, it, clock):
-        if it == wanted and not done:
-            done.append(it)
-            action()
-        return plain(job, it, clock)
-
-    monkeypatch.setattr(Trainer, "progress", progress)
+    return [*WORDS, f"root={tmp_path}", "name=run", "resume=auto"]
 
 
 def status_of(folder):
@@ -136,7 +119,7 @@ def test_a_status_of_somebody_else_is_no_error(tmp_path, text):
 def test_a_signal_before_the_training_begins(monkeypatch, number):
     monkeypatch.setattr(slipstream.train, "run", lambda cfg: os.kill(os.getpid(), number))
     before = signal.getsignal(number)
-    assert main(["train", *TINY]) == 75
+    assert main(["train", *WORDS]) == 75
     assert signal.getsignal(number) == before
 
 
@@ -145,7 +128,7 @@ def test_a_signal_while_modules_load_raises_nothing(monkeypatch):
     monkeypatch.setattr(os, "_exit", ended.append)  # an exception inside an import of C++ code can crash
     monkeypatch.setattr(slipstream.cli.train, "load_train", lambda words: os.kill(os.getpid(), signal.SIGUSR1) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        slipstream.cli.train.run(SimpleNamespace(words=TINY, multirun=False, jobs=1))
+        slipstream.cli.train.run(SimpleNamespace(words=WORDS, multirun=False, jobs=1))
     assert ended == [75]
 
 
@@ -179,7 +162,7 @@ sys.exit(7 if flag.requested else 1)
 
 
 def test_one_command_starts_and_continues_a_run(tmp_path, monkeypatch, auto, capsys):
-    assert main(["train", *TINY, f"root={tmp_path}", "name=straight"]) == 0
+    assert main(["train", *WORDS, f"root={tmp_path}", "name=straight"]) == 0
     at_iteration(monkeypatch, 1, lambda: os.kill(os.getpid(), signal.SIGTERM))
     assert [main(["train", *auto]), main(["train", *auto])] == [75, 0]
     folder, straight = RunFolder.open(tmp_path / "run"), RunFolder.open(tmp_path / "straight")
@@ -251,7 +234,7 @@ def test_other_settings_are_refused_as_by_resume(tmp_path, auto, capsys):
 
 
 def test_init_and_measured_sizes_are_of_the_first_start(tmp_path, monkeypatch, auto):
-    assert main(["train", *TINY, f"root={tmp_path}", "name=first"]) == 0
+    assert main(["train", *WORDS, f"root={tmp_path}", "name=first"]) == 0
     words = [word for word in auto if not word.startswith("env.num_envs")]
     words += ["env.num_envs=auto", f"init={tmp_path / 'first'}"]
     choose = slipstream.train.choose_sizes
@@ -293,7 +276,7 @@ def test_a_taken_name_is_said_before_anything_is_built(tmp_path, monkeypatch, ca
         raise RuntimeError(capsys.readouterr().out)
 
     monkeypatch.setattr(slipstream.train, "Trainer", build)
-    assert main(["train", *TINY, f"root={tmp_path}", "name=fly"]) == 2
+    assert main(["train", *WORDS, f"root={tmp_path}", "name=fly"]) == 2
     assert "name=fly is in use: this run will be fly-2" in capsys.readouterr().err
 
 
@@ -315,7 +298,7 @@ def test_a_resumed_run_shows_its_iteration(tmp_path, monkeypatch, auto, capsys):
 def test_the_printed_remedy_for_a_changed_setting_works(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "my runs" / "first"
-    assert main(["train", *TINY, f"root={folder.parent}", "name=first"]) == 0
+    assert main(["train", *WORDS, f"root={folder.parent}", "name=first"]) == 0
     assert main(["train", f"resume={folder}", *words]) == 2
     command = shlex.split(capsys.readouterr().err.partition("start a new run with ")[2])
     assert command[:2] == ["slipstream", "train"]
@@ -339,7 +322,7 @@ def test_a_policy_of_another_task_says_which_settings_differ(tmp_path, monkeypat
         "from slipstream.tasks.navigation.env import NavigationEnv\nclass Mine(NavigationEnv):\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert main(["train", *TINY, "task=my_nav:Mine", f"root={tmp_path}", "name=own"]) == 0
+    assert main(["train", *WORDS, "task=my_nav:Mine", f"root={tmp_path}", "name=own"]) == 0
     words = [f"checkpoint={tmp_path / 'own'}", "task=navigation", "env.map_half_m=2"]
     with pytest.warns(UserWarning, match=r"for task=my_nav:Mine .* env\.num_obstacles=\d+ instead of 3") as warned:
         configure(words)
@@ -347,11 +330,11 @@ def test_a_policy_of_another_task_says_which_settings_differ(tmp_path, monkeypat
 
 
 def test_evaluations_that_a_league_learns_by_cannot_change(tmp_path, monkeypatch):
-    assert main(["train", *TINY, f"root={tmp_path}", "name=run"]) == 0
+    assert main(["train", *WORDS, f"root={tmp_path}", "name=run"]) == 0
     folder = RunFolder.open(tmp_path / "run")
     state = state_of(folder)
     monkeypatch.setattr(resume, "newest_good", lambda *args, **more: (folder.path, state))
-    cfg = load_train([*TINY, "eval_interval=7"])
+    cfg = load_train([*WORDS, "eval_interval=7"])
     assert resume.load_resume_state(cfg, folder) is state
     state["controller"] = {}
     with pytest.raises(ConfigError, match="eval_interval cannot change"):
