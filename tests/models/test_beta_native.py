@@ -51,11 +51,6 @@ def test_a_second_derivative_is_refused():
         torch.autograd.grad(slope.square().sum(), parameters[:1])
 
 
-def test_an_empty_batch_gives_empty_results():
-    head, empty = BetaHead(4, 3, -2.0, 2.0), torch.zeros(0, 3)
-    assert [x.shape for x in head.evaluate((empty, empty), empty)] == [(0,), (0,)]
-
-
 def test_it_can_be_traced():
     head, parameters = BetaHead(4, 3, -2.0, 2.0), tuple(x.detach().float() for x in _parameters(5))
     action = torch.rand(5, 3) * 3.9 - 1.95

@@ -37,11 +37,6 @@ def test_each_odd_observation_alone_makes_features_and_gradients(name):
     assert all(p.grad is not None for p in encoder.parameters())
 
 
-def test_all_odd_observations_together():
-    encoder = DictEncoder({name: spec for name, (spec, _) in ODD.items()}, [16], part=4)
-    assert encoder({name: value for name, (_, value) in ODD.items()}).shape == (4, 16)
-
-
 @pytest.mark.parametrize("shape", [(16, 24, 3), (16, 24)])
 def test_an_image_with_channels_last_or_none_is_convolved(shape):
     frames = torch.randint(0, 256, (4, *shape), dtype=torch.uint8)
@@ -70,16 +65,6 @@ def test_a_category_is_not_taken_for_a_size():
     assert not torch.allclose(second - first, third - second)
 
 
-def test_the_order_of_observations_does_not_matter():
-    spec = {"b": Box((2,)), "a": Box((3,))}
-    torch.manual_seed(0)
-    one = DictEncoder(spec, [8])
-    torch.manual_seed(0)
-    other = DictEncoder(dict(reversed(spec.items())), [8])
-    x = {"a": torch.randn(2, 3), "b": torch.randn(2, 2)}
-    assert torch.equal(one(x), other(x))
-
-
 def test_navrls_encoder_reads_the_keys_asked_for():
     """A student without the detector has the CNN of the LiDAR image."""
     specs = {"lidar": Box((1, 36, 4)), "dynamic_obstacle": Box((1, 5, 10)), "state": Box((8,)), "direction": Box((3,))}
@@ -92,12 +77,6 @@ def test_navrls_encoder_reads_the_keys_asked_for():
     assert isinstance(build_policy(specs, ACTION, ModelConfig(keys=["lidar"])).encoder, DictEncoder)
     with pytest.raises(ValueError, match=r"does not read \['direction'\]: take them out of model.keys"):
         build_policy(specs, ACTION, ModelConfig(encoder="navrl", keys=["lidar", "state", "direction"]))
-
-
-def test_only_the_keys_asked_for_are_read():
-    policy = build_policy({"a": Box((3,)), "b": Box((2,))}, ACTION, ModelConfig(keys=["b"]))
-    assert policy.encoder.keys == ("b",)
-    assert policy({"b": torch.randn(4, 2)})["action"].shape == (4, 2)
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones():
@@ -125,20 +104,3 @@ def test_a_policy_acts_as_the_exploration_type_says():
     with set_exploration_type(ExplorationType.MODE):
         assert torch.equal(policy(x)["action"], policy.actor.mode(parameters))
     assert not torch.equal(policy(x)["action"], policy(x)["action"])
-
-
-def test_what_it_says_while_acting_it_says_again_when_asked_later():
-    torch.manual_seed(0)
-    policy = build_policy({"a": Box((3,))}, ACTION)
-    x = {"a": torch.randn(5, 3)}
-    out = policy(x)
-    log_prob, entropy, value = policy.evaluate(x, out["action"])
-    torch.testing.assert_close(out["log_prob"], log_prob)
-    assert torch.equal(out["value"], value) and torch.equal(policy.value(x), value)
-    assert entropy.shape == (5,)
-
-
-@pytest.mark.parametrize("wrong", [{"encoder": "cnn"}, {"trunk": []}, {"trunk": [0]}, {"part": -1}])
-def test_settings_that_cannot_be_are_refused_by_name(wrong):
-    with pytest.raises(ValueError, match=f"model.{next(iter(wrong))}"):
-        ModelConfig(**wrong)

@@ -72,19 +72,6 @@ def test_a_masked_switch_has_no_log_prob_and_no_gradient():
     assert torch.count_nonzero(head.beta.alpha_layer.weight.grad) > 0
 
 
-def test_where_it_works_the_switch_learns():
-    head = make_head()
-    parameters = head(FEATURES, torch.ones(6, 1))
-    head.log_prob(parameters, head.sample(parameters)).sum().backward()
-    assert torch.count_nonzero(head.switch_layer.weight.grad) > 0
-
-
-def test_the_share_of_yes_is_the_probability():
-    head = make_head()
-    parameters = head(FEATURES[:1].repeat(20_000, 1), torch.ones(20_000, 1))
-    assert head.sample(parameters)[:, 2].mean().item() == pytest.approx(parameters[2][0].sigmoid().item(), abs=0.015)
-
-
 @pytest.mark.parametrize("keys", [[], ["state"]])
 def test_the_mask_is_read_even_if_the_encoder_ignores_it(keys):
     policy = build_policy({"state": Box((4,)), "can_fire": Box((1,))}, SPEC, ModelConfig(trunk=[8], keys=keys))
@@ -105,8 +92,3 @@ def test_mean_and_mode_turn_switches_on_at_their_thresholds():
     assert head.mean(parameters)[:, 2].tolist() == [0.0, 1.0, 1.0, 1.0]
     assert head.mode(parameters)[:, 2].tolist() == [0.0, 0.0, 0.0, 1.0]
     assert head.mean(parameters)[0, :2].tolist() == pytest.approx([0.2, 0.6])  # 3/5 of -1 … 1 and of 0 … 1
-
-
-def test_a_new_head_rarely_turns_a_switch_on():
-    head = HybridHead(5, (-1.0, 0.0), (1.0, 1.0), 1)
-    assert head(FEATURES)[2].sigmoid().max().item() < 0.03

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from slipstream.algorithms.base import build_learner, build_network
+from slipstream.algorithms.base import build_network
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.envs.specs import Box
 from slipstream.models import ActorCritic, Memory, ModelConfig, Stepper, action_head, build_encoder, build_memory
@@ -130,28 +130,6 @@ def test_a_stepper_carries_and_clears_the_memory(kind):
     assert "memory" not in x
 
 
-def test_memory_layer_is_between_the_gru_and_the_heads():
-    config = ModelConfig(trunk=[8], memory="gru", hidden_size=4, memory_layer=True)
-    policy = build_network({"name": "ppo"}, SPEC, ACTION, config)
-    assert policy.memory.layer[0].in_features == 8 + 4
-    assert policy.memory.width == policy.critic.in_features == 8
-
-
-def test_a_policy_without_memory_is_stepped_as_it_is():
-    stepper = Stepper(lambda observation: observation["a"], 2, "cpu")
-    x = torch.randn(2, 3)
-    assert stepper({"a": x}) is x
-    stepper.keep(torch.tensor([True, False]))
-
-
-def test_none_builds_the_network_of_before():
-    torch.manual_seed(0)
-    policy = build_network({"name": "ppo"}, SPEC, ACTION, ModelConfig(trunk=[8]))
-    assert policy.memory_size == 0
-    assert not [name for name in policy.state_dict() if name.startswith("memory")]
-    assert set(policy({"a": torch.zeros(2, INPUTS)})) == {"action", "log_prob", "value"}
-
-
 def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="unknown model.memory 'lstm': use one of none, gru, stack"):
         ModelConfig(memory="lstm")
@@ -164,14 +142,6 @@ def test_wrong_settings_are_refused():
             build_network({"name": name}, SPEC, ACTION, ModelConfig(memory="gru"))
     with pytest.raises(ValueError, match="an observation named 'memory'"):
         build_network({"name": "ppo"}, {"memory": Box((2,))}, ACTION, ModelConfig(memory="gru"))
-
-
-def test_off_policy_algorithms_refuse_a_network_with_memory():
-    from slipstream.algorithms.sac import SACConfig
-
-    policy = build_network({"name": "ppo"}, SPEC, ACTION, ModelConfig(memory="gru"))
-    with pytest.raises(ValueError, match="the memory of ActorCritic needs algo=ppo or algo=bc: algo=sac"):
-        build_learner(policy, SACConfig(), SPEC, 0)
 
 
 class Net(ActorCritic):

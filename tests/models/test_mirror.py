@@ -45,13 +45,6 @@ def test_the_action_in_the_mirrored_world_is_the_mirrored_action(bounds):
     assert not torch.allclose(here["action"][:, 1].abs(), torch.zeros(40), atol=1e-3)
 
 
-def test_left_and_right_legs_change_places():
-    policy = _policy()
-    legs = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
-    assert policy._names == ("legs", "place")
-    assert policy._seen[0](legs).tolist() == [[[3.0, 4.0], [1.0, 2.0]]]
-
-
 def test_the_drone_flies_the_mirrored_way_in_a_mirrored_world():
     env = NavigationEnv(64, seed=3, config=NavigationConfig(num_worlds=4))
     policy = _policy(env.observation_spec, env.action_spec, encoder="navrl")
@@ -69,16 +62,6 @@ def test_the_drone_flies_the_mirrored_way_in_a_mirrored_world():
     torch.testing.assert_close(there, here * torch.tensor([1, -1, 1]), atol=1e-5, rtol=1e-5)
 
 
-def test_a_training_with_a_mirror_learns_and_saves_no_more_weights():
-    words = ["env.num_envs=16", "env.num_obstacles=20", "env.map_half_m=5", "algo.minibatches=4", "device=cpu"]
-    with Trainer(load_train([*words, "model.mirror=true"])) as trainer, Trainer(load_train(words)) as plain:
-        before = {name: x.clone() for name, x in trainer.policy.state_dict().items()}
-        trainer.step()
-        after = trainer.policy.state_dict()
-        assert after.keys() == plain.policy.state_dict().keys()
-        assert any(not torch.equal(after[name], x) for name, x in before.items())
-
-
 @pytest.mark.parametrize(
     ("observation_spec", "action_spec", "message"),
     [
@@ -93,31 +76,10 @@ def test_specs_without_what_a_mirror_needs_are_refused(observation_spec, action_
         build_policy(observation_spec, action_spec, ModelConfig(trunk=[8], mirror=True))
 
 
-@pytest.mark.parametrize(
-    ("mirror", "side"),
-    [
-        ((1, 2), None),
-        ((1, -2, 2), None),
-        ((2, 3, 1), None),
-        ((-2, 1, 3), None),
-        ((1, -2, 3), 0),
-        ((1, -2, 3), 3),
-        ((), 1),
-    ],
-)
+@pytest.mark.parametrize(("mirror", "side"), [((1, -2, 2), None), ((2, 3, 1), None), ((1, -2, 3), 0), ((), 1)])
 def test_what_is_no_mirror_is_refused(mirror, side):
     with pytest.raises(ValueError, match="mirror|side"):
         Box((3,), mirror=mirror, side=side)
-
-
-def test_numbers_without_a_sign_cannot_change_it():
-    with pytest.raises(ValueError, match="uint8 does not have"):
-        Box((2,), dtype=torch.uint8, mirror=(1, -2))
-
-
-def test_where_the_side_is_zero_nothing_is_mirrored():
-    policy = _policy()
-    assert policy._is_mirrored({"place": torch.tensor([[1.0, 0.0, 2.0], [1.0, -1e-6, 2.0]])}).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("name", ["values", "a.b", "type"])
@@ -136,7 +98,7 @@ def test_actions_may_change_places(order):
         torch.testing.assert_close(policy(other)["action"], _mirror(policy(seen)["action"], action_spec))
 
 
-def test_weights_of_a_policy_without_mirror_are_refused_with_the_word_to_give(tmp_path):
+def test_weights_of_a_policy_without_mirror_are_refused(tmp_path):
     words = ["env.num_envs=4", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "model.trunk=[8]", "device=cpu"]
     with Trainer(load_train(words)) as plain, Trainer(load_train([*words, "model.mirror=true"])) as mirrored:
         for one, other, value in ((plain, mirrored, "true"), (mirrored, plain, "false")):

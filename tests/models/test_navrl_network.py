@@ -35,28 +35,6 @@ def as_navrl(policy):
     return theirs
 
 
-def test_every_layer_has_the_shape_of_the_paper(policy):
-    shapes = {name: tuple(p.shape) for name, p in policy.named_parameters() if name.endswith("weight")}
-    assert shapes == {
-        "encoder.lidar.0.weight": (4, 1, 5, 3),
-        "encoder.lidar.2.weight": (16, 4, 5, 3),
-        "encoder.lidar.4.weight": (16, 16, 5, 3),
-        "encoder.lidar.7.weight": (128, 288),
-        "encoder.lidar.8.weight": (128,),
-        "encoder.moving.0.weight": (128, 50),
-        "encoder.moving.2.weight": (128,),
-        "encoder.moving.3.weight": (64, 128),
-        "encoder.moving.5.weight": (64,),
-        "encoder.trunk.0.weight": (256, 200),
-        "encoder.trunk.2.weight": (256,),
-        "encoder.trunk.3.weight": (256, 256),
-        "encoder.trunk.5.weight": (256,),
-        "actor.alpha_layer.weight": (3, 256),
-        "actor.beta_layer.weight": (3, 256),
-        "critic.weight": (1, 256),
-    }
-
-
 def test_the_number_of_weights_is_the_sum_over_its_layers(policy):
     convolutions = (15 * 4 + 4) + (15 * 4 * 16 + 16) + (15 * 16 * 16 + 16)
     lidar = 288 * 128 + 128 + 2 * 128
@@ -64,24 +42,6 @@ def test_the_number_of_weights_is_the_sum_over_its_layers(policy):
     trunk = 200 * 256 + 256 + 2 * 256 + 256 * 256 + 256 + 2 * 256
     heads = 2 * (256 * 3 + 3) + 257
     assert sum(p.numel() for p in policy.parameters()) == convolutions + lidar + moving + trunk + heads == 177_383
-
-
-def test_strides_and_paddings_are_the_papers(policy):
-    first, second, third = (policy.encoder.lidar[i] for i in (0, 2, 4))
-    assert [c.stride for c in (first, second, third)] == [(1, 1), (2, 1), (2, 2)]
-    assert {c.padding for c in (first, second, third)} == {(2, 1)}
-    assert [type(policy.encoder.lidar[i]) for i in (1, 3, 5)] == [torch.nn.ELU] * 3
-    assert [type(policy.encoder.trunk[i]) for i in (1, 4)] == [torch.nn.LeakyReLU] * 2
-
-
-def test_the_trunk_is_fed_lidar_then_moving_obstacles_then_state(policy):
-    seen = {}
-    policy.encoder.trunk.register_forward_pre_hook(lambda module, inputs: seen.update(trunk=inputs[0]))
-    given = observation()
-    policy(given)
-    assert torch.equal(seen["trunk"][:, :128], policy.encoder.lidar(given["lidar"]))
-    assert torch.equal(seen["trunk"][:, 128:192], policy.encoder.moving(given["dynamic_obstacle"].flatten(1)))
-    assert torch.equal(seen["trunk"][:, 192:], given["state"])
 
 
 def test_the_network_equals_one_written_down_from_the_paper(policy):
@@ -113,7 +73,7 @@ def test_the_heads_start_orthogonal_with_gain_a_hundredth(policy):
 
 def test_weights_under_navrls_names_arrive_in_their_places(policy):
     theirs = as_navrl(policy)
-    assert is_navrl(theirs)
+    assert is_navrl(theirs) and not is_navrl({"policy": {}, "config": {}})
     loaded = load_navrl(theirs).state_dict()
     assert all(torch.equal(loaded[name], value) for name, value in policy.state_dict().items())
 
@@ -125,23 +85,10 @@ def test_a_file_that_lacks_weights_is_refused_by_their_names(policy):
         load_navrl(theirs)
 
 
-@pytest.mark.parametrize("shape", [(128, 100), (288, 128)])
-def test_weights_of_another_shape_are_refused_by_name(policy, shape):
-    theirs = as_navrl(policy)
-    theirs["feature_extractor.module.0.module.7.weight"] = torch.zeros(shape)
+def test_weights_of_another_shape_are_refused_by_name(policy):
+    theirs = as_navrl(policy) | {"feature_extractor.module.0.module.7.weight": torch.zeros(128, 100)}
     with pytest.raises(ValueError, match=r"feature_extractor\.module\.0\.module\.7\.weight.*\[128, 288\]"):
         load_navrl(theirs)
-
-
-def test_value_statistics_of_shape_one_are_taken_as_numbers(policy):
-    theirs = as_navrl(policy)
-    for name in ("running_mean", "running_mean_sq", "debiasing_term"):
-        theirs[f"value_norm.{name}"] = torch.tensor([2.5])
-    assert load_navrl(theirs).value_norm.running_mean.shape == ()
-
-
-def test_other_files_are_not_taken_for_navrls():
-    assert not is_navrl({"policy": {}, "config": {}})
 
 
 def test_navrls_encoder_needs_its_observations():
@@ -150,22 +97,11 @@ def test_navrls_encoder_needs_its_observations():
 
 
 @needs_released
-def test_the_released_policy_loads_whole_with_its_value_statistics():
+def test_the_released_policy_loads_with_its_value_statistics():
     state = torch.load(RELEASED, map_location="cpu", weights_only=True)
-    policy = load_navrl(state)
-    norm = policy.value_norm
+    norm = load_navrl(state).value_norm
     assert norm.running_mean == state["value_norm.running_mean"].squeeze()
-    assert norm.running_mean_sq == state["value_norm.running_mean_sq"].squeeze()
     assert 0.99 < norm.debiasing_term <= 1.0
     mean, deviation = norm.statistics()
     assert torch.isfinite(mean) and deviation > 0.1
     torch.testing.assert_close(norm.denormalize(norm.normalize(torch.tensor(7.0))), torch.tensor(7.0))
-
-
-@needs_released
-def test_the_released_policy_flies_towards_a_free_goal():
-    policy = load_navrl(torch.load(RELEASED, map_location="cpu", weights_only=True))
-    free = {"lidar": torch.zeros(1, 1, 36, 4), "dynamic_obstacle": torch.zeros(1, 1, 5, 10)}
-    free["state"] = torch.tensor([[1.0, 0.0, 0.0, 20.0, 0.0, 1.0, 0.0, 0.0]])
-    action = policy.actor.mean(policy.actor(policy.features(free)))[0]
-    assert action[0] > 1.0 and action[1:].abs().max() < 0.7

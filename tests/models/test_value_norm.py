@@ -8,11 +8,6 @@ from slipstream.models.policy import ValueNorm
 ALL = torch.ones(4, dtype=torch.bool)
 
 
-def test_before_any_return_it_changes_nothing():
-    x = torch.tensor([-3.0, 0.0, 5.0])
-    assert torch.equal(ValueNorm().normalize(x), x) and torch.equal(ValueNorm().denormalize(x), x)
-
-
 def test_one_batch_is_enough_to_know_its_mean_and_deviation():
     norm = ValueNorm()
     norm.update(torch.tensor([2.0, 4.0, 6.0, 8.0]), ALL)
@@ -38,15 +33,8 @@ def test_invalid_returns_do_not_count():
     norm, clean = ValueNorm(), ValueNorm()
     norm.update(torch.tensor([1.0, 1e6, 3.0, -1e6]), valid)
     clean.update(torch.tensor([1.0, 3.0]), torch.ones(2, dtype=torch.bool))
+    norm.update(torch.full((4,), 9.0), ~ALL)  # without a valid return nothing changes
     assert all(torch.equal(a, b) for a, b in zip(norm.buffers(), clean.buffers(), strict=True))
-
-
-def test_a_batch_without_a_valid_return_leaves_it_as_it_was():
-    norm = ValueNorm()
-    norm.update(torch.tensor([2.0, 4.0, 6.0, 8.0]), ALL)
-    before = [b.clone() for b in norm.buffers()]
-    norm.update(torch.full((4,), 9.0), ~ALL)
-    assert all(torch.equal(a, b) for a, b in zip(norm.buffers(), before, strict=True))
 
 
 def test_equal_returns_do_not_divide_by_nothing():
@@ -54,10 +42,3 @@ def test_equal_returns_do_not_divide_by_nothing():
     norm.update(torch.full((4,), 3.0), ALL)
     assert norm.statistics()[1].item() == pytest.approx(0.1)  # the variance is held at 0.01
     assert torch.isfinite(norm.normalize(torch.tensor(3.0)))
-
-
-def test_normalize_and_denormalize_are_each_others_inverse():
-    norm = ValueNorm()
-    norm.update(torch.tensor([20.0, -4.0, 6.0, 80.0]), ALL)
-    x = torch.tensor([-100.0, 0.0, 33.0])
-    torch.testing.assert_close(norm.denormalize(norm.normalize(x)), x)
