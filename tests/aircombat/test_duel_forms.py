@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reach_table import angle_of, grid
+from reach_table import grid
 
 from slipstream.tasks.aircombat.physics.engine import DuelConfig, DuelEngine, make_engine
 from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle
@@ -132,13 +132,6 @@ def test_sub_steps_do_not_depend_on_how_they_are_grouped(form):
 
 
 # -- the table of reach ----------------------------------------------------------------------------------------------
-
-
-def test_the_pseudo_angle_grows_with_the_angle_and_back():
-    angle = torch.linspace(-3.1415, 3.1415, 1001, dtype=torch.float64)
-    pseudo = pseudo_angle(torch.cos(angle), torch.sin(angle))
-    assert (pseudo.diff() > 0).all() and pseudo.abs().max() < 2
-    torch.testing.assert_close(angle_of(pseudo), angle)
 
 
 def test_the_table_gives_its_own_points_and_a_linear_field_exactly():

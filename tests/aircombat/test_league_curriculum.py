@@ -49,17 +49,10 @@ def test_agents_of_your_own_play_in_the_evaluations():
     assert config.scripted == ["placeholder", "pursuit", "crank", "evade", "mine:Agent"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"promote": [0.5]}, "one number per stage but the last: 3, not 1"),
-        ({"mixes": [{}], "promote": []}, "positive shares"),
-        ({"mixes": [{"pool": 1.0}], "promote": []}, "has no past policies"),
-        ({"games": 7}, "must be even"),
-        ({"pool": 2}, "league.pool.*at least 4"),
-        ({"seats": 0}, "at least 1"),
-    ],
-)
+WRONG = [({"promote": [0.5]}, "one number per stage"), ({"mixes": [{"pool": 1.0}], "promote": []}, "no past policies")]
+
+
+@pytest.mark.parametrize(("settings", "message"), [*WRONG, ({"games": 7}, "must be even"), ({"pool": 2}, "at least 4")])
 def test_wrong_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         LeagueConfig(**settings)

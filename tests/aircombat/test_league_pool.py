@@ -49,20 +49,6 @@ def test_the_pools_one_pass_gives_what_each_member_gives_alone(model):
     assert not torch.allclose(together[:3], together[3:6])
 
 
-def test_who_sits_keeps_its_weights_until_the_seats_are_drawn_again():
-    first, second = make_policy(0, part=0), make_policy(1, part=0)
-    pool = PolicyPool(first, 1)
-    pool.put(0, first)
-    seats = SeatedOpponent(["placeholder"], pool, 1, 4, sampled=False)
-    seats.seat([0])
-    view = views(4)
-    before = seats.act(view)
-    pool.put(0, second)
-    assert torch.equal(seats.act(view), before)
-    seats.seat([0])
-    assert not torch.equal(seats.act(view), before)
-
-
 def test_every_duel_takes_the_action_of_its_seat():
     policy = make_policy(0, part=0)
     pool = PolicyPool(policy, 2)
@@ -83,18 +69,6 @@ def test_seats_that_do_not_divide_the_duels_are_told():
         ValueError, match="env.num_envs=10 must be a multiple of league.seats=4: choose another number of seats"
     ):
         SeatedOpponent(["placeholder"], PolicyPool(make_policy(0), 1), 4, 10, sampled=True)
-
-
-def test_samples_differ_and_are_sound():
-    pool = PolicyPool(make_policy(0), 1)
-    pool.put(0, make_policy(1))
-    seats = SeatedOpponent(["placeholder"], pool, 2, 8, sampled=True)
-    seats.seat([0, 0])
-    view = views(8)
-    one, two = seats.act(view), seats.act(view)
-    assert (
-        not torch.equal(one, two) and (one[:, 0].abs() <= 1).all() and one[:, 2][view["can_fire"][:, 0] == 0].sum() == 0
-    )
 
 
 def test_the_pass_traces_as_one_graph_for_compiled_rollouts():
@@ -176,15 +150,6 @@ def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_pa
     torch.testing.assert_close(agent.act(view), LearnedAgent(policy=policy).act(view))
     env = AirCombatEnv(4, config=AirCombatConfig(opponent=str(tmp_path / "a.pt"), time_scale=12))
     env.step(torch.zeros(4, 3))
-    env.check()
-
-
-def test_the_agent_that_ships_flies_and_is_small():
-    assert find_task("aircombat").weights.stat().st_size <= 2**20
-    agent = create_agent("learned", 4)
-    env = AirCombatEnv(4, config=AirCombatConfig(opponent="learned", start="random", time_scale=agent.time_scale))
-    for _ in range(3):
-        env.step(torch.tensor([0.0, 1.0, 0.0]).expand(4, 3))
     env.check()
 
 

@@ -1,4 +1,4 @@
-"""Tiny trainings with a league, whole: stages, pool, ratings, resume; and the evaluation of what they leave."""
+"""Tiny runs with a league: stages, pool, ratings, resume; and the evaluation of what they leave."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ import torch
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
-from slipstream.config.compose import load_evaluate, load_train
-from slipstream.config.help import ConfigError
-from slipstream.config.overrides import plain_overrides
+from slipstream.config.compose import load_train
 from slipstream.config.registry import find_task
 from slipstream.recordings import load_recording
 from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.training import evaluate
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.trainer import Trainer
 
 TINY = shlex.split("""
     task=aircombat reward=shaped num_envs=8 env.time_scale=60 env.backend=native algo.rollout_steps=8 algo.minibatches=2
@@ -38,12 +35,12 @@ def run_tiny(root, name, *words):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return run_tiny(tmp_path_factory.mktemp("league"), "whole")
+def run_of_league(tmp_path_factory):
+    return run_tiny(tmp_path_factory.mktemp("league"), "run_of_league")
 
 
-def test_the_run_goes_through_all_stages_and_tells_of_them(whole):
-    rows = read_metrics(whole.path)
+def test_the_run_passes_all_stages_and_logs_them(run_of_league):
+    rows = read_metrics(run_of_league.path)
     assert [row["league/stage"] for row in rows] == [1, 2, 3, 4, 4, 4, 4, 4]
     last = rows[-1]
     for name in ("placeholder", "pursuit", "crank", "evade", "stage1", "stage2", "stage3", "pool"):
@@ -53,8 +50,8 @@ def test_the_run_goes_through_all_stages_and_tells_of_them(whole):
     assert last["eval/score"] == pytest.approx(last["eval/success"] - last["eval/lost"])
 
 
-def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
-    state = load_checkpoint(whole.checkpoints)["controller"]
+def test_the_pool_keeps_the_stages_champions_and_lets_others_go(run_of_league):
+    state = load_checkpoint(run_of_league.checkpoints)["controller"]
     names = state["members"]
     assert {"stage1", "stage2", "stage3"} < set(names) and len(names) == 4
     assert names[3].startswith("self") and int(names[3][4:]) > 4  # a later one took the place of the first
@@ -64,28 +61,28 @@ def test_the_pool_keeps_the_stages_champions_and_lets_others_go(whole):
     )
 
 
-def test_each_stages_champion_lies_beside_the_best_and_flies_by_its_path(whole):
-    pool = load_checkpoint(whole.checkpoints)["controller"]
+def test_each_stages_champion_flies_by_its_path(run_of_league):
+    pool = load_checkpoint(run_of_league.checkpoints)["controller"]
     for stage in (1, 2, 3):
-        champion = load_checkpoint(whole.path / f"stage{stage}-champion.pt")["policy"]
+        champion = load_checkpoint(run_of_league.path / f"stage{stage}-champion.pt")["policy"]
         place = pool["members"].index(f"stage{stage}")
         assert all(torch.equal(x[place], champion[name]) for name, x in pool["pool"].items())
-    assert not (whole.path / "stage4-champion.pt").exists() and not (whole.path / "latest.pt").exists()
+    assert not (run_of_league.path / "stage4-champion.pt").exists() and not (run_of_league.path / "latest.pt").exists()
     words = [
-        f"red={whole.path}",
-        f"blue={whole.path}/stage1-champion.pt",
+        "task=aircombat",
+        f"red={run_of_league.path}",
+        f"blue={run_of_league.path}/stage1-champion.pt",
         "games=2",
-        "device=cpu",
         "eval.picture=false",
     ]
     result = evaluate.run(*evaluate.configure(words))
     assert result["pairs"][0]["games"] == 2
 
 
-def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp_path):
+def test_a_resumed_run_equals_the_uninterrupted_one(run_of_league, tmp_path):
     part = run_tiny(tmp_path, "part", "total_frames=320")
     resumed = train.run(load_train([f"resume={part.path}", "total_frames=512"]))
-    one, two = (load_checkpoint(folder.checkpoints) for folder in (whole, resumed))
+    one, two = (load_checkpoint(folder.checkpoints) for folder in (run_of_league, resumed))
     for name, x in one["algo"]["policy"].items():
         assert torch.equal(x, two["algo"]["policy"][name]), name
     for name, x in one["controller"]["pool"].items():
@@ -95,89 +92,35 @@ def test_a_run_that_was_stopped_and_resumed_is_the_run_that_never_was(whole, tmp
     clocked = lambda key: key in ("time_s", "fps") or key.startswith("perf/")  # noqa: E731
     rows = [
         [{k: v for k, v in row.items() if not clocked(k)} for row in read_metrics(folder.path)]
-        for folder in (whole, resumed)
+        for folder in (run_of_league, resumed)
     ]
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (
-            ["opponent=crank"],
-            "the league chooses the opponents: leave opponent=crank out, or give league.enabled=false",
-        ),
-        (["env.sides=2"], "a training flies one side: leave env.sides=2 out and name opponent=AGENT"),
-        (["league.seats=3"], "env.num_envs=8 must be a multiple of league.seats=3"),
-    ],
-)
-def test_a_league_that_cannot_be_is_refused(tmp_path, words, told):
-    with pytest.raises(ValueError, match=told):
-        run_tiny(tmp_path, "x", *words)
+IMPOSSIBLE = {
+    "opponent=crank": "the league chooses the opponents: leave opponent=crank out, or give league.enabled=false",
+    "env.sides=2": "a training flies one side: leave env.sides=2 out and name opponent=AGENT",
+    "league.seats=3": "env.num_envs=8 must be a multiple of league.seats=3",
+}
+
+
+@pytest.mark.parametrize("word", IMPOSSIBLE)
+def test_a_league_that_cannot_be_is_refused(tmp_path, word):
+    with pytest.raises(ValueError, match=IMPOSSIBLE[word]):
+        run_tiny(tmp_path, "x", word)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_league_of_another_task_is_refused():
-    with pytest.raises(ConfigError, match="needs task=aircombat"):
-        Trainer(load_train(["league.enabled=true", "env.num_envs=2", "env.num_worlds=1", "device=cpu"]))
-
-
-# -- the flags that users of the original know -------------------------------------------------------------------------
-
-
-def test_flags_and_top_level_names_are_keys():
-    words = shlex.split(
-        "--agent ppo --opponent crank --reward=shaped --num-envs 256 --time-scale 4.0 --device cpu --quiet"
-    )
-    cfg = load_train(["--task", "aircombat", *words])
-    assert (cfg.task, cfg.algo.name, cfg.env.opponent, cfg.env.reward) == ("aircombat", "ppo", "crank", "shaped")
-    assert (cfg.env.num_envs, cfg.env.time_scale, cfg.device, cfg.quiet) == (256, 4.0, "cpu", True)
-    keys = (
-        "task=aircombat algo=ppo opponent=crank reward=shaped env.num_envs=256 env.time_scale=4.0 device=cpu quiet=true"
-    )
-    assert load_train(keys.split()) == cfg
-
-
-def test_flags_are_rewritten_in_place():
-    assert plain_overrides(["--num-envs", "4", "a.b=1", "--quiet"]) == ["env.num_envs=4", "a.b=1", "quiet=true"]
-    assert plain_overrides(["--quiet", "seed=3"]) == ["quiet=true", "seed=3"]
-    with pytest.raises(ConfigError, match="'4' is not an override"):
-        plain_overrides(["4"])
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (
-            ["opponent=crnk"],
-            "unknown agent 'crnk': did you mean 'crank'.*there are: placeholder, pursuit, crank, evade",
-        ),
-        (["--reward", "shapd"], "unknown reward 'shapd'"),
-        (["--agent", "placeholder"], "unknown algo 'placeholder'"),
-        (["--oponent", "crank"], "unknown key 'oponent'"),
-    ],
-)
-def test_a_wrong_name_is_answered_with_the_right_ones(words, told):
-    with pytest.raises(ConfigError, match=told):
-        load_train(["task=aircombat", *words])
-
-
-def test_a_preset_brings_its_task():
-    cfg = load_train(["preset=aircombat"])
-    assert cfg.task == "aircombat" and cfg.league.enabled and cfg.env.start == "random" and len(cfg.league.mixes) == 4
-    assert load_train(["preset=demo"]).task == "navigation"
 
 
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
 
-def test_eval_prints_a_matrix(whole, capsys):
+def test_eval_prints_a_matrix(run_of_league, capsys):
     words = ["blue=pursuit,evade", "games=8", "json=true", "threads=1", "device=cpu", "eval.picture=false"]
-    assert main(["eval", f"red={whole.path},crank", *words]) == 0
+    assert main(["eval", "task=aircombat", f"red={run_of_league.path},crank", *words]) == 0
     text = capsys.readouterr().out
     result = json.loads(text.splitlines()[-1])
     assert [(p["red"], p["blue"]) for p in result["pairs"]] == [
-        (r, b) for r in (str(whole.path), "crank") for b in ("pursuit", "evade")
+        (r, b) for r in (str(run_of_league.path), "crank") for b in ("pursuit", "evade")
     ]
     for pair in result["pairs"]:
         assert pair["won"] + pair["draw"] + pair["lost"] == pair["games"] == 8
@@ -187,37 +130,68 @@ def test_eval_prints_a_matrix(whole, capsys):
         assert sides == bands == [pair["won"], pair["draw"], pair["lost"]]
     assert [p["lost"] for p in result["pairs"] if p["blue"] == "evade"] == [0, 0]  # which never fires
     assert result["ratings"]["pursuit"]["elo"] == 1000 and result["ratings"]["evade"]["elo"] is None  # never decided
-    assert "Elo by decided games, pursuit being 1000" in text and "won − lost" in text and "won of decided" in text
+    assert "pursuit being 1000" in text and "won − lost" in text and "decided" in text
     assert result["time_scale"] == 60  # as in red's training
 
 
-def test_eval_prints_the_files_of_those_who_play_only(whole, capsys):
-    words = ["red=crank", f"blue={whole.path}/stage1-champion.pt", "games=2", "threads=1", "device=cpu"]
+def test_eval_prints_the_files_of_those_who_play_only(run_of_league, capsys):
+    words = [
+        "task=aircombat",
+        "red=crank",
+        f"blue={run_of_league.path}/stage1-champion.pt",
+        "games=2",
+        "threads=1",
+        "device=cpu",
+    ]
     small = ["eval.picture=false", "env.episode_s=2"]
-    assert main(["eval", f"checkpoint={whole.path}", *words, *small]) == 0
+    assert main(["eval", f"checkpoint={run_of_league.path}", *words, *small]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "sha256" in line]
-    assert len(lines) == 1 and lines[0].startswith(f"policy: {whole.path}/stage1-champion.pt, sha256 ")
-    assert main(["eval", "red=crank", "blue=pursuit", "games=2", "threads=1", "device=cpu", *small]) == 0
+    assert len(lines) == 1 and lines[0].startswith(f"policy: {run_of_league.path}/stage1-champion.pt, sha256 ")
+    assert (
+        main(["eval", "task=aircombat", "red=crank", "blue=pursuit", "games=2", "threads=1", "device=cpu", *small]) == 0
+    )
     assert "sha256" not in capsys.readouterr().out
 
 
-def test_eval_draws_a_game(whole, capsys):
-    words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=4"]
+def test_eval_draws_a_game(run_of_league, capsys):
+    words = [
+        "task=aircombat",
+        f"red={run_of_league.path}",
+        "blue=pursuit",
+        "games=2",
+        "threads=1",
+        "device=cpu",
+        "env.episode_s=4",
+    ]
     result = evaluate.run(*evaluate.configure(words))
-    assert result["picture"] == str(whole.path / "duel.png") and result["page"] == str(whole.path / "duel.html")
-    assert (whole.path / "duel.png").read_bytes()[:4] == b"\x89PNG"
-    assert (whole.path / "duel.html").read_bytes().startswith(b"<!doctype html>")
-    assert (whole.path / "duel.acmi").read_text("utf-8-sig").startswith("FileType=text/acmi/tacview\nFileVersion=2.2\n")
-    recording = load_recording(whole.path / "duel.rec")
-    assert recording.scene == "duel" and sorted(recording.meta["names"]) == ["pursuit", "whole"]
+    assert result["picture"] == str(run_of_league.path / "duel.png") and result["page"] == str(
+        run_of_league.path / "duel.html"
+    )
+    assert (run_of_league.path / "duel.png").read_bytes()[:4] == b"\x89PNG"
+    assert (run_of_league.path / "duel.html").read_bytes().startswith(b"<!doctype html>")
+    assert (
+        (run_of_league.path / "duel.acmi")
+        .read_text("utf-8-sig")
+        .startswith("FileType=text/acmi/tacview\nFileVersion=2.2\n")
+    )
+    recording = load_recording(run_of_league.path / "duel.rec")
+    assert recording.scene == "duel" and sorted(recording.meta["names"]) == ["pursuit", "run_of_league"]
     blue = recording.meta["names"].index("pursuit")  # the opponent's own view: red= is drawn red
     assert recording.meta["shown_side"] == blue + 1 and recording.groups[0]["color"].split(",")[blue] == "Blue"
     assert recording.seconds <= 4 and "animation" not in result
-    assert "whole against pursuit: " in capsys.readouterr().out
+    assert "run_of_league against pursuit: " in capsys.readouterr().out
 
 
-def test_eval_writes_an_animation_if_it_is_named(whole, tmp_path):
-    words = [f"red={whole.path}", "blue=pursuit", "games=2", "threads=1", "device=cpu", "env.episode_s=2"]
+def test_eval_writes_an_animation_if_it_is_named(run_of_league, tmp_path):
+    words = [
+        "task=aircombat",
+        f"red={run_of_league.path}",
+        "blue=pursuit",
+        "games=2",
+        "threads=1",
+        "device=cpu",
+        "env.episode_s=2",
+    ]
     result = evaluate.run(*evaluate.configure([*words, f"out={tmp_path / 'game.gif'}"]))
     assert result["animation"] == str(tmp_path / "game.gif") and (tmp_path / "game.gif").read_bytes()[:3] == b"GIF"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["game.acmi", "game.gif", "game.html", "game.png", "game.rec"]
@@ -225,69 +199,49 @@ def test_eval_writes_an_animation_if_it_is_named(whole, tmp_path):
 
 def test_identical_games_are_counted_once(capsys):
     small = ["games=20", "env.start=head_on", "threads=1", "device=cpu", "eval.picture=false"]
-    result = evaluate.run(*evaluate.configure(["red=crank", "blue=placeholder", *small]))
+    result = evaluate.run(*evaluate.configure(["task=aircombat", "red=crank", "blue=placeholder", *small]))
     assert [result["pairs"][0][key] for key in ("games", "won", "won_low")] == [2, 2, pytest.approx(0.342, abs=1e-3)]
     text = capsys.readouterr().out
     assert "the same game again does not count" in text and re.search(r"crank +│ placeholder +│ +2 ", text), text
-    result = evaluate.run(*evaluate.configure(["red=crank,placeholder", "blue=placeholder,crank", *small]))
+    result = evaluate.run(
+        *evaluate.configure(["task=aircombat", "red=crank,placeholder", "blue=placeholder,crank", *small])
+    )
     rating = result["ratings"]["crank"]  # a pair and its mirror are the same games
     assert (rating["won"], rating["draw"], rating["lost"]) == (2, 0, 0) and len(result["pairs"]) == 3
 
 
-def test_eval_of_one_agent_against_itself_is_no_rating(whole, capsys):
-    words = ["red=crank", "blue=crank", "games=4", "threads=1", "device=cpu", "eval.picture=false"]
-    result = evaluate.run(*evaluate.configure([f"checkpoint={whole.path}", *words]))
-    assert result["pairs"][0]["games"] == 4 and "ratings" not in result
+REFUSED = {
+    "blue=ace": "unknown agent 'ace'",
+    "games=7": "games=7 must be even",
+    "compare=x.pt": "compare=x.pt is not supported; name several agents",
+    "out=game.bmp": "the name must end in .png, .html, .gif or .mp4",
+    "num_envs=3": "sets env.num_envs itself: use games",
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["blue=ace"], "unknown agent 'ace'"),
-        (["games=7"], "games=7 must be even"),
-        (["games=0"], "games=0 must be even and at least 2"),
-        (["compare=x.pt"], "compare=x.pt is not supported; name several agents"),
-        (["blue=,"], "name an agent"),
-        (["out=game.bmp"], "the name must end in .png, .html, .gif or .mp4"),
-        (["out=nowhere/game.gif"], "there is no folder nowhere"),
-    ],
-)
-def test_eval_refuses_what_cannot_be_before_a_game_is_flown(whole, words, told, monkeypatch):
+@pytest.mark.parametrize("word", REFUSED)
+def test_eval_refuses_what_cannot_be_before_a_game_is_flown(run_of_league, word, monkeypatch):
     monkeypatch.setattr("slipstream.tasks.aircombat.league.evaluation.Match", None)
-    with pytest.raises((ValueError, OSError), match=told):
-        evaluate.run(*evaluate.configure([f"red={whole.path}", "games=2", "device=cpu", *words]))
+    with pytest.raises((ValueError, OSError), match=REFUSED[word]):
+        evaluate.run(
+            *evaluate.configure(["task=aircombat", f"red={run_of_league.path}", "games=2", "device=cpu", word])
+        )
 
 
-@pytest.mark.parametrize(
-    ("key", "instead"), [("num_envs=3", "games"), ("opponent=crank", "blue"), ("env.sides=1", "red and blue")]
-)
-def test_what_games_decide_themselves_is_refused_with_the_key_to_use(key, instead):
-    with pytest.raises(ConfigError, match=f"sets env.* itself: use {instead}"):
-        load_evaluate(["task=aircombat", key])
+SHORT = {
+    "crank": "crank",
+    "my_module:MyAgent": "my_module:MyAgent",
+    "runs/ac60/": "ac60",
+    "/far/away/runs/ac60/best.pt": "ac60/best",
+    "runs/ac60/checkpoints/ckpt_000100.pt.slip": "ac60/ckpt_000100",
+    "policy.pt": "policy",
+    str(find_task("aircombat").weights): "learned",
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("crank", "crank"),
-        ("learned", "learned"),
-        ("my_module:MyAgent", "my_module:MyAgent"),
-        ("runs/ac60", "ac60"),
-        ("runs/ac60/", "ac60"),
-        ("/far/away/runs/ac60/best.pt", "ac60/best"),
-        ("runs/ac60/stage1-champion.pt", "ac60/stage1-champion"),
-        ("runs/ac60/checkpoints/ckpt_000100.pt.slip", "ac60/ckpt_000100"),
-        ("policy.pt", "policy"),
-        (str(find_task("aircombat").weights), "learned"),
-    ],
-)
-def test_paths_are_shown_short(name, shown):
-    assert short_name(name) == shown
-
-
-def test_a_wrong_task_is_told_as_such():
-    with pytest.raises(ConfigError, match="unknown task 'aircombt': did you mean 'aircombat'"):
-        evaluate.configure(["task=aircombt"])
+@pytest.mark.parametrize("name", SHORT)
+def test_paths_are_shown_short(name):
+    assert short_name(name) == SHORT[name]
 
 
 def test_a_run_with_a_reward_that_is_gone_can_be_judged(tmp_path, monkeypatch):
@@ -299,5 +253,5 @@ def test_a_run_with_a_reward_that_is_gone_can_be_judged(tmp_path, monkeypatch):
     (tmp_path / "passing_reward.py").unlink()
     monkeypatch.delitem(sys.modules, "passing_reward")
     importlib.invalidate_caches()
-    cfg, _ = evaluate.configure([f"red={run.path}", "games=2"])
+    cfg, _ = evaluate.configure(["task=aircombat", f"red={run.path}", "games=2"])
     assert cfg.env.reward == "zero"

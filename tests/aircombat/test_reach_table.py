@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
-from reach_table import HOLD, angle_of, envelope, grid, make_table, placed, save_table, time_of_hit
+from reach_table import HOLD, envelope, grid, make_table, placed, save_table, time_of_hit
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.physics.flight import LONGEST_S
-from slipstream.tasks.aircombat.reach.table import CHANNELS, SHIPPED, Geometry, ReachTable, pseudo_angle, time_between
+from slipstream.tasks.aircombat.reach.table import CHANNELS, Geometry, ReachTable, pseudo_angle, time_between
 
 
 def drawn(count, seed=0):
@@ -58,21 +58,6 @@ def test_a_table_made_anew_has_the_shipped_one_s_numbers_at_its_own_points(tmp_p
     assert slow[0].all() and slow.float().mean() > 0.95
     save_table(made, tmp_path / "t.npz")
     torch.testing.assert_close(ReachTable.load(tmp_path / "t.npz").values[:3], made.values[:3], atol=1.01, rtol=0)
-
-
-def test_the_shipped_table_is_small():
-    assert SHIPPED.stat().st_size < 300_000
-    assert len(ReachTable.load().values) == len(CHANNELS)
-
-
-def test_the_first_channels_are_those_of_all():
-    table, where = ReachTable.load(), place(drawn(50))
-    assert torch.equal(table.lookup(*where, channels=1), table.lookup(*where)[:, :1])
-
-
-def test_pseudo_angles_turn_back_into_angles():
-    angle = torch.linspace(-3.1, 3.1, 41)
-    torch.testing.assert_close(angle_of(pseudo_angle(torch.cos(angle), torch.sin(angle))), angle, atol=1e-5, rtol=1e-5)
 
 
 def test_the_time_of_flight_is_about_what_is_flown():

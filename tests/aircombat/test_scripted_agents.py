@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
 
 from slipstream.tasks.aircombat.agents import (
-    AGENTS,
     BaseAgent,
     CrankAgent,
     EvadeAgent,
     PlaceholderAgent,
     PursuitAgent,
     agent_class,
-    create_agent,
 )
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.matches import Match
@@ -77,7 +73,7 @@ def test_pursuit_pauses_between_two_launches():
 
 
 @pytest.mark.parametrize("side", [1.0, -1.0])
-def test_crank_keeps_the_enemy_fifty_degrees_off_its_nose_while_its_missile_is_on_the_way(side):
+def test_crank_keeps_the_enemy_fifty_degrees_off_its_nose(side):
     at = lambda degrees: {"bearing": side * math.radians(degrees)}  # noqa: E731
     assert after_launch(CrankAgent(), 5.0, **at(50))[0] == pytest.approx(0.0, abs=1e-5)
     assert side * after_launch(CrankAgent(), 5.0, **at(20))[0] == -1.0  # turns away from it
@@ -113,22 +109,14 @@ def test_crank_turns_its_tail_to_a_missile_that_is_near_and_comes():
     assert command_of(agent, missile=(math.radians(10), 5.0, -50))[0] == 0.0  # it went past
 
 
-def test_evade_turns_its_tail_to_the_missile_first_and_to_the_enemy_else_and_never_fires():
+def test_evade_turns_its_tail_to_the_missile_first():
     agent = EvadeAgent()
     assert command_of(agent, bearing=LEFT_90, range_km=1.0) == (-1.0, 1.0, 0.0)
     assert command_of(agent, bearing=LEFT_90, missile=(RIGHT_90, 30.0, 500))[0] == 1.0
     assert command_of(agent, bearing=BEHIND)[0] == pytest.approx(0.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["placeholder", "pursuit", "crank", "evade"])
-def test_every_agent_flies_a_batch_of_real_duels_with_sound_commands(name):
-    env = AirCombatEnv(16, config=AirCombatConfig(opponent=name, start="random", time_scale=30, reward="zero"))
-    for _ in range(130):
-        env.step(torch.tensor([0.0, 1.0, 1.0]).expand(16, 3))
-    env.check()
-
-
-def test_an_unknown_agent_is_told_with_the_ones_there_are():
+def test_an_unknown_agent_is_refused():
     with pytest.raises(
         ValueError, match="'crnk': did you mean 'crank'.*placeholder.*path of a run folder.*my_module:MyAgent"
     ):
@@ -137,21 +125,8 @@ def test_an_unknown_agent_is_told_with_the_ones_there_are():
         AirCombatConfig(opponent="ace")
 
 
-@pytest.mark.parametrize("name", ["pursuit", "crank", "evade"])
-def test_agents_by_name_are_of_the_registry(name):
-    assert type(create_agent(name, 4)) is AGENTS[name]
-
-
-def test_learned_is_a_name_without_the_league_having_been_imported():
-    code = """import sys
-assert "slipstream.tasks.aircombat.league" not in sys.modules
-from slipstream.tasks.aircombat.env import AirCombatConfig as Config
-Config(opponent='learned'); Config(opponent='runs/a.pt')"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 class Giving(BaseAgent):
-    """Gives whatever it was told to."""
+    """Gives what is asked for."""
 
     given: Any = None
 
@@ -159,26 +134,17 @@ class Giving(BaseAgent):
         return self.given
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            torch.zeros(4, 1),
-            r"Giving.act gave actions of shape \[4, 1\], not \[4, 3\]",
-        ),  # copied, it would be rudder, throttle and fire
-        (torch.zeros(3), r"shape \[3\], not \[4, 3\]"),
-        (torch.zeros(5, 3), r"shape \[5, 3\], not \[4, 3\]"),
-        (
-            {"rudder": torch.zeros(()), "throttle": torch.zeros(()), "fire": torch.zeros(())},
-            r"shape \[3\], not \[4, 3\]",
-        ),
-        (
-            {"rudder": torch.zeros(4), "throttle": torch.zeros(4), "fire": torch.zeros(1)},
-            r"\[N\] each, not rudder \[4\], throttle \[4\], fire \[1\]",
-        ),
-        (None, r"a mapping of rudder, throttle, fire, \[N\] each, not NoneType"),
-    ],
-)
+NUMBER, FOUR = torch.zeros(()), torch.zeros(4)
+GIVEN = [
+    (torch.zeros(4, 1), r"Giving.act gave actions of shape \[4, 1\], not \[4, 3\]"),  # copied, it would be all three
+    (torch.zeros(3), r"shape \[3\], not \[4, 3\]"),
+    ({"rudder": NUMBER, "throttle": NUMBER, "fire": NUMBER}, r"shape \[3\], not \[4, 3\]"),
+    ({"rudder": FOUR, "throttle": FOUR, "fire": torch.zeros(1)}, r"not rudder \[4\], throttle \[4\], fire \[1\]"),
+    (None, r"a mapping of rudder, throttle, fire, \[N\] each, not NoneType"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), GIVEN)
 def test_what_an_agent_gives_must_be_one_action_a_duel(given, message):
     agent = Giving(4)
     agent.given = given
@@ -188,26 +154,3 @@ def test_what_an_agent_gives_must_be_one_action_a_duel(given, message):
     two_sided = AirCombatEnv(4, config=AirCombatConfig(sides=2))
     with pytest.raises(ValueError, match=message):
         Match(two_sided, agent, PlaceholderAgent(4)).play()
-
-
-def test_an_agent_may_be_a_network_that_keeps_gradients():
-    agent = Giving(4)
-    agent.given = torch.full((4, 3), 0.5, requires_grad=True)
-    env = AirCombatEnv(4, opponent=agent)
-    env.step(torch.zeros(4, 3, requires_grad=True))
-    assert env.step(torch.zeros(4, 3)).valid.all()
-
-
-class Alone(BaseAgent):
-    """Knows nothing of duels and devices."""
-
-    def __init__(self):
-        super().__init__()
-
-    def act(self, observation):
-        return torch.zeros(1, 3)
-
-
-def test_an_agent_that_cannot_be_built_is_an_error():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'num_envs'"):
-        create_agent(f"{__name__}:Alone", 4)

@@ -9,13 +9,11 @@ import pytest
 import torch
 from mpl_toolkits.mplot3d.art3d import Path3DCollection
 from PIL import Image
-from reach_table import envelope
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, begin
-from slipstream.tasks.aircombat.reach.forecast import RANGES, forecast
-from slipstream.tasks.aircombat.reach.table import Geometry
-from slipstream.tasks.aircombat.spacetime import ESCAPE, FINE_POINT, MISSILE, OWN, THREAT, draw_duel, draw_game, view_of
+from slipstream.tasks.aircombat.reach.forecast import forecast
+from slipstream.tasks.aircombat.spacetime import ESCAPE, FINE_POINT, MISSILE, OWN, THREAT, draw_duel, draw_game
 
 
 def game(decisions=6):
@@ -108,15 +106,6 @@ def test_ages_count_in_the_physics_steps_of_the_duel():
     assert np.array_equal(paths[0], paths[1], equal_nan=True) and not np.array_equal(paths[0][:5], paths[2][:5])
 
 
-def test_the_table_and_the_flown_ranges_agree():
-    duel = game(0)[0]
-    own, enemy = ([duel.pos[:, k], duel.vel[:, k]] for k in range(2))
-    flown = envelope(Geometry.between(*enemy, *own)[0])
-    found = dict(zip(RANGES, expected(duel)["range"][1, 1:], strict=True))
-    for name in ("r_max", "r_ne"):
-        assert found[name] == pytest.approx(float(getattr(flown, name)), rel=0.05)
-
-
 # -- the diagram -------------------------------------------------------------------------------------------------------
 
 
@@ -147,21 +136,6 @@ def test_every_stage_of_a_game_can_be_drawn():
     for state in (states[0], states[-1], moved(states[0], (70.0, -65.0), (100.0, -65.0)), apart):
         words = " ".join(texts(draw_duel(state, 2)))
         assert f"t = {int(state.clock[0]) / 60:.1f} s" in words and ("down" in words) == (state.winner[0] >= 0)
-
-
-@pytest.mark.parametrize("apart_km", [4.0, 30.0, 70.0, 300.0])
-def test_the_view_holds_both_and_is_zoomed_to_the_action(apart_km):
-    duel = moved(game(0)[0], (25 - apart_km / 2, 25.0), (25 + apart_km / 2, 25.0))
-    view = view_of([duel])
-    assert apart_km < view.side <= apart_km + 30 and np.isfinite(view.clip(duel.pos[0].numpy())).all()
-    low, high = box_of(draw_duel(duel)).get_xlim()
-    assert high - low == view.side
-
-
-def test_one_view_holds_all_states_of_a_game():
-    states = game(3)
-    view = view_of(states)
-    assert all(np.isfinite(view.clip(state.pos[0].numpy())).all() for state in states) and view.side <= 60
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
