@@ -28,14 +28,14 @@ from slipstream.replay.persistence import (
     write_bytes,
     write_save,
 )
-from slipstream.replay.rows import Rows, StreamBatch, make_batch, read_episode
+from slipstream.replay.rows import Frames, Rows, StreamBatch, make_batch, read_episode
 from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.schema import Key, Schema
 from slipstream.storage.tensor_file import Reader, TensorFile
 
-_MOST_WAITING = 1 << 24  # bytes of raw blocks that wait to be sealed in a full buffer with a limit in bytes
+_MOST_WAITING = 1 << 24  # raw bytes, in a full buffer with a limit in bytes: to be sealed, and of a part of a batch
 _MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
 
 
@@ -88,18 +88,21 @@ class HostStorage:
         """See `ReplayBuffer.extend`; `keys` are those to keep, if not the buffer's."""
         with self.writing:
             memory, schema = self.memory, dataclasses.replace(self.memory.schema)  # refused data do not fix the keys
-            read = StreamBatch(batch, schema, keys or self._keys)
-            state = memory.stream(stream, len(read.valid))
-            if self.capacity is not None and read.steps > self.capacity:
+            frames = Frames.read(batch, schema, keys or self._keys)
+            state = memory.stream(stream, len(frames.valid))
+            steps = int(np.count_nonzero(frames.valid))
+            if self.capacity is not None and steps > self.capacity:
                 raise ValueError(
-                    f"a batch of {read.steps} steps does not fit capacity={self.capacity}: raise it, or collect fewer"
+                    f"a batch of {steps} steps does not fit capacity={self.capacity}: raise it, or collect fewer"
                 )
-            self._make_room(read.steps)
-            rows = read.rows(state, memory.pending, memory.index.head)
-            first = self._append(rows, memory.pending_after(state, read.last), schema)
-            read.advance(state, rows.pieces, first)
-            memory.streams[stream] = state
-            self._fit_bytes()
+            self._make_room(steps)
+            for part in [frames] if self.capacity_bytes is None else frames.parts(_MOST_WAITING):
+                read = StreamBatch(part)
+                rows = read.rows(state, memory.pending, memory.index.head)
+                first = self._append(rows, memory.pending_after(state, read.last), schema)
+                read.advance(state, rows.pieces, first)
+                memory.streams[stream] = state
+                self._fit_bytes()
         self._spill_if_needed()
 
     def end_episodes(self, stream: int | str) -> None:
@@ -123,7 +126,7 @@ class HostStorage:
         piece."""
         memory, index = self.memory, self.memory.index
         memory.schema = schema
-        memory.append(rows)
+        memory.append(rows, _MOST_WAITING // 2, self._fit_bytes)
         with self.lock:
             first_step = index.tail_step
             first_piece = index.append(rows.pieces)

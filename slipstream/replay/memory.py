@@ -71,17 +71,21 @@ class Memory:
         """Return the columns of the keys and of the end flags."""
         return [*self.columns.values(), self.ends]
 
-    def append(self, rows: Rows) -> None:
-        """Append rows to all columns; nobody sees them before the index counts them."""
+    def append(self, rows: Rows, most: int, fit: Callable[[], None]) -> None:
+        """Append rows to all columns; nobody sees them before the index counts them. Calls `fit` after at most `most`
+        bytes."""
         if any(column.tail != self.index.tail_row for column in self.all_columns()):
             raise RuntimeError("an earlier add failed: the buffer can be sampled and saved, but nothing can be added")
         for key, runs in rows.parts.items():
             column = self.columns.get(key)
             if column is None:
                 column = self.columns[key] = self.settings.new(self.schema.specs[key])
+            length = max(1, most // self.schema.specs[key].row_bytes)
             for run in runs:
-                if len(run):
-                    column.append(run)
+                for start in range(0, len(run), length):
+                    column.append(run[start : start + length])
+                    if len(run) > length:
+                        fit()
         self.ends.append(rows.ends)
 
     def stream(self, name: Any, number: int) -> StreamState:

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 from helpers.memory import trim_heap
+from replay_worlds import Worlds, plain, steps_of
 from tensordict import TensorDict
 
 from slipstream.algorithms.offpolicy import OffPolicyConfig, ReplayLearner
 from slipstream.config.compose import load_train
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.gauges import memory_gauges
-from slipstream.replay import DamagedFileError, HindsightSampler, ReplayBuffer
+from slipstream.replay import DamagedFileError, HindsightSampler, ReplayBuffer, host_storage
 from slipstream.storage import blocks
 from slipstream.training.trainer import Trainer
 
@@ -71,6 +72,60 @@ def test_data_faster_than_sealing_do_not_evict_others(every, monkeypatch):
         assert min(steps[full:]) > 0.6 * max(steps)  # raw blocks, open and spare, are up to 6 of these 10 MB
         for column in buffer.stats()["columns"].values():
             assert column.get("backlog_bytes", 0) <= limit // 16
+
+
+def noise(rng, *shape):
+    return rng.integers(0, 256, (*shape, 84, 84), np.uint8)
+
+
+def lidar(rng, *shape):
+    hit = rng.random((*shape, 144), np.float32)
+    return np.where(hit < 0.3, hit, 0)
+
+
+@pytest.mark.parametrize(("make", "length"), [(noise, 300), (lidar, 3000)])
+@pytest.mark.parametrize("by", ["episodes", "one large batch"])
+def test_memory_stays_near_a_limit_of_100_mb(make, length, by, monkeypatch):
+    """At full speed, with the real sealer: from 0.8 of the limit, once it is full, to the limit and 32 MiB."""
+    limit, nbytes = 100_000_000, []
+    x = make(np.random.default_rng(0), 16, length + 1)  # 34 and 28 MB, noise does not compress
+    append = blocks.BlockColumn.append
+
+    def watched(column, frames):
+        first = append(column, frames)
+        nbytes.append(buffer.nbytes)
+        return first
+
+    monkeypatch.setattr(blocks.BlockColumn, "append", watched)
+    with ReplayBuffer(capacity_bytes=limit) as buffer:
+        if by == "episodes":
+            for k in range(320):
+                buffer.add({"observation": x[k % 16], "reward": np.zeros(length, np.float32)})
+        else:
+            frames = torch.from_numpy(x).repeat(16, 1, 1, *[1] * (x.ndim - 3))
+            zeros = torch.zeros(256, length)
+            batch = {"observation": frames[:, :-1], "reward": zeros, "next": {"observation": frames[:, 1:]}}
+            buffer.extend(batch)
+        assert len(buffer) < buffer.stats()["steps_ever"]
+        full = next(k for k, n in enumerate(nbytes) if n > 0.95 * limit)
+        assert 0.8 * limit < min(nbytes[full:]) and max(nbytes) < limit + 2**25
+
+
+def test_a_batch_in_parts_is_the_same_steps(monkeypatch):
+    """With a limit in bytes a batch longer than a part is added in parts: no step, end or successor differs."""
+    monkeypatch.setattr(host_storage, "_MOST_WAITING", 700)
+    worlds, found = Worlds(3, end=0.3), []
+    batches = [worlds.batch(29) for _ in range(4)]
+    for limit in ({"capacity": 10**6}, {"capacity_bytes": 10**8}):
+        with ReplayBuffer(**limit) as buffer:
+            for batch in batches:
+                buffer.extend(batch)
+            every = torch.arange(len(buffer))
+            assert sorted(steps_of(buffer.get(every))) == sorted(
+                plain([step for part in worlds.steps for step in part])
+            )
+            found.append(sorted(steps_of(buffer.get(every, n_step=3))))
+    assert found[0] == found[1]
 
 
 def test_a_limit_in_bytes_holds_after_a_load(tmp_path):
