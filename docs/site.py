@@ -1,6 +1,7 @@
 """MkDocs hook: files outside of docs/ that a page links to become part of the site, with links that work there too.
 
-On the site, docs/ is the root; README.md is the first page, and other folders keep their names.
+On the site, docs/ is the root; README.md is the page "Start", and other folders keep their names. Two files are made
+here: settings.md, every key of a run from the config classes, and llms.txt, a list of all pages.
 """
 
 from __future__ import annotations
@@ -15,11 +16,23 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?(\))")
 START = "README.md"
+SECTIONS = {  # of settings.md: words of a run, and the part of its config that is listed
+    "Every run": ([], ""),
+    "Navigation": (["task=navigation"], "env"),
+    "Air combat": (["task=aircombat"], "env"),
+    "League": (["task=aircombat"], "league"),
+    "Gymnasium": (["task=gym", "env.id=CartPole-v1"], "env"),
+    "PPO": (["algo=ppo"], "algo"),
+    "DQN": (["algo=dqn", "env.actions=discrete"], "algo"),
+    "SAC": (["algo=sac"], "algo"),
+    "TD3": (["algo=td3"], "algo"),
+    "Behavior cloning": (["algo=bc", "algo.teacher=navigation"], "algo"),
+}
 
 
 def site_path(path: str) -> str:
     """Return where a file of the repository is on the site."""
-    return "index.md" if path == START else path.removeprefix("docs/")
+    return "start.md" if path == START else path.removeprefix("docs/")
 
 
 def linked_files(path: str, text: str) -> set[str]:
@@ -28,9 +41,43 @@ def linked_files(path: str, text: str) -> set[str]:
     return {target for target in targets if (ROOT / target).is_file()}
 
 
+def settings_page() -> str:
+    """Return a table of the keys of every section, with defaults and meanings."""
+    from slipstream.config.compose import load_train
+    from slipstream.config.help import describe_keys
+
+    text = ["# Settings", "", "Every key of `slipstream train`, as `slipstream train --help` lists it for a task.", ""]
+    for title, (words, part) in SECTIONS.items():
+        config = load_train(words)
+        listed = describe_keys(getattr(config, part), prefix=f"{part}.") if part else describe_keys(config)
+        rows = [row for line in listed.splitlines() if not (row := line.strip()).startswith(("env.", "algo.")) or part]
+        rows.sort(key=lambda row: "." in row.partition("=")[0])  # those of no section first
+        text += [f"## {title}", "", "| key | default | meaning |", "|---|---|---|"]
+        for row in rows:
+            word, _, note = row.partition(" ")
+            key, _, default = word.partition("=")
+            text.append(f"| `{key}` | `{default}` | {note.strip().replace('|', chr(92) + '|')} |")
+        text.append("")
+    return "\n".join(text)
+
+
+def llms_page(files: Files) -> str:
+    """Return the list of pages that language models read: title, address, first sentence."""
+    lines = ["# Slipstream", "", "> Trains flight policies in thousands of parallel PyTorch environments.", ""]
+    for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
+        text = Path(file.abs_src_path).read_text(encoding="utf-8") if file.abs_src_path else ""
+        title = re.search(r"^# (.+)$", text, re.MULTILINE)
+        first = re.search(r"^(?![#>|\-!<`\[{]|---|title:|hide:)(\S.+?)(?:\. |\.$|$)", text, re.MULTILINE)
+        if title and not file.src_uri.startswith("benchmarks/"):
+            lines.append(f"- [{title[1]}]({file.url}): {first[1] if first else ''}")
+    return "\n".join(lines) + "\n"
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add README.md and, page by page, whatever is linked from the pages."""
-    waiting = {START} | {f"docs/{file.src_uri}" for file in files.documentation_pages()}
+    files.append(File.generated(config, "settings.md", content=settings_page()))
+    pages = {f"docs/{file.src_uri}" for file in files.documentation_pages() if file.abs_src_path}
+    waiting = {START} | pages
     seen: set[str] = set()
     while waiting:
         path = waiting.pop()
@@ -40,12 +87,15 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, site_path(path), abs_src_path=str(ROOT / path), inclusion=level))
         if path.endswith(".md"):
             waiting |= linked_files(path, (ROOT / path).read_text()) - seen
+    files.append(File.generated(config, "llms.txt", content=llms_page(files)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrite links to where their files are on the site, link a page to its translation, leave results out of the
     search."""
+    if page.file.abs_src_path is None:  # made here
+        return markdown
     path = os.path.relpath(page.file.abs_src_path, ROOT)
     if path.startswith("docs/zh/"):
         markdown = f"[English](../{page.file.name}.md)\n\n{markdown}"
@@ -54,6 +104,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     here = os.path.dirname(site_path(path))
     if path.startswith(("benchmarks/", "CHANGELOG")):  # a search finds the pages that explain
         page.meta["search"] = {"exclude": True}
+    elif path == "docs/benchmarks.md":
+        page.meta["search"] = {"boost": 0.3}
 
     def rewrite(match: re.Match[str]) -> str:
         before, link, anchor, after = match.groups()

@@ -66,7 +66,7 @@ def test_lists_and_tables_follow_an_empty_line():
 def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text()
     listed = set(re.findall(r": ([\w./-]+\.md)$", menu, re.MULTILINE))
-    others = {"index.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    others = {"start.md", "settings.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md"}
     assert listed == {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]} | others
     assert yaml.safe_load(menu)["strict"]
 
@@ -76,7 +76,12 @@ def test_the_site_builds_without_a_warning(tmp_path):
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "index.html").exists() and (tmp_path / "benchmarks" / "results").is_dir()
+    assert (tmp_path / "start.html").exists() and (tmp_path / "benchmarks" / "results").is_dir()
+    settings = (tmp_path / "settings.html").read_text(encoding="utf-8")
+    assert all(
+        f"<code>{key}</code>" in settings for key in ("algo.learning_rate", "env.num_obstacles", "save_interval")
+    )
+    assert "(checkpoints.html)" in (tmp_path / "llms.txt").read_text(encoding="utf-8")
     for page in tmp_path.rglob("*.html"):  # links to files of the repository are not in mkdocs' own check
         for link in re.findall(r'href="([^"#:]+)"', page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists() or page.name == "404.html", f"{page.relative_to(tmp_path)}: {link}"
