@@ -34,5 +34,5 @@ def run(args: argparse.Namespace) -> int:
     if out and Path(out).suffix:
         for path in [Path(out), *(Path(out).with_suffix(suffix) for suffix in BESIDE)]:
             check_output(path, args.force)
-    (validate if args.command == "validate" else evaluate)(*words)
+    evaluate(*words)
     return 0

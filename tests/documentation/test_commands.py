@@ -17,7 +17,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"\bpython ((?:benchmarks|examples)/\w+\.py(?: [\w./:=+-]+)*)")
-SCRIPTS = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if "add_argument(" in path.read_text())
 NEEDS = {"checkpoint": "safetensors", "pipeline": "torchrl", "ray_actors": "ray", "replay_clients": "stable_baselines3"}
 OWN_USAGE = ("navigation",)  # read their words themselves
 
@@ -67,14 +66,6 @@ def test_a_command_of_the_pages_can_be_read(command, script, monkeypatch):
     read_only(monkeypatch)
     with pytest.raises(ReadError):
         script(name, *words)
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_benchmark_explains_its_words(name, script, capsys):
-    pytest.importorskip(NEEDS.get(name, "torch"))
-    with pytest.raises(SystemExit) as end:
-        script(name, "--help")
-    assert end.value.code == 0 and "usage: " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

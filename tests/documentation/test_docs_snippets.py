@@ -9,13 +9,16 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (
+    "adapters",
     "advise",
+    "air-combat",
     "checkpoints",
     "collectors",
     "concepts/overview",
     "memory",
     "monitor",
     "mujoco",
+    "off-policy",
     "play",
     "recordings",
     "replay",
@@ -25,7 +28,8 @@ PAGES = (
     "tutorials/duel",
     "tutorials/task",
 )
-OPTIONAL = ("mujoco", "stable_baselines3", "torchrl")
+OPTIONAL = ("gymnasium", "mujoco", "pettingzoo", "stable_baselines3", "torchrl")
+SMALLER = {"100_000": "256", 'device="cpu")\nmodel.learn': 'device="cpu", n_steps=32, batch_size=64)\nmodel.learn'}
 
 
 def blocks() -> list[tuple[str, str]]:
@@ -43,6 +47,8 @@ def test_a_snippet_runs_by_itself(place, code, tmp_path, monkeypatch):
     for package in OPTIONAL:
         if package in code:
             pytest.importorskip(package)
+    for long, short in SMALLER.items():
+        code = code.replace(long, short)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, f"docs/{place.partition(':')[0]}", "exec"), {"__name__": "__main__"})
 
