@@ -29,7 +29,6 @@ from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.torch_files import write_lz4, write_pt
 from slipstream.storage.background import map_in_threads
 from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk, free_scratch, take_scratch
-from slipstream.storage.codec.registry import RAW
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import atomic_file, prepare_folder
 from slipstream.storage.saver import SnapshotSaver
@@ -295,9 +294,8 @@ def write_slip(
 
     def encode(chunk: tuple[int, int, slice]) -> tuple[int, int, Any, int, np.ndarray]:
         s, width, place = chunk
-        codec, payload, scratch = RAW, host[place], take_scratch()
-        if compress:
-            codec, payload = encode_chunk(payload, width, scratch, None if older is None else older[place])
+        scratch = take_scratch()
+        codec, payload = encode_chunk(host[place], width, scratch, None if older is None else older[place])
         return s, codec, payload, checksum_of(payload), scratch
 
     chunks = [
@@ -319,7 +317,10 @@ def write_slip(
     with atomic_file(path) as file:
         writer = TensorFileWriter(file, KIND)
         writer.reserve(head, raw or largest, len(chunks))
-        for s, codec, payload, checksum, scratch in map_in_threads(encode, chunks):
+        if not compress:
+            for s, _, place in chunks:
+                writer.add(host[place], name=_stream_name(s))
+        for s, codec, payload, checksum, scratch in map_in_threads(encode, chunks if compress else []):
             writer.add(payload, name=_stream_name(s), codec=codec, checksum=checksum)
             free_scratch(scratch)
         nbytes = writer.finish(entries=raw)

@@ -8,13 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-DTYPES = [
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
+DTYPES += [
     torch.complex64,
     torch.complex128,
     torch.bool,
@@ -23,10 +18,8 @@ DTYPES = [
     torch.int16,
     torch.int32,
     torch.int64,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
 ]
+DTYPES += [torch.uint16, torch.uint32, torch.uint64]
 
 
 def random_tensor(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:

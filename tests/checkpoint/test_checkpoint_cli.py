@@ -55,18 +55,6 @@ def test_an_exported_slip_file_needs_no_other(folder, capsys):
     assert same(load_checkpoint(folder / "one.export.pt.slip"), before)
 
 
-def test_exported_torch_files_open_with_torch_alone(folder):
-    assert main(["export", str(folder / "c_1.pt"), "--to", "pt", "--out", str(folder / "out.pt")]) == 0
-    assert same(torch.load(folder / "out.pt", weights_only=True), load_checkpoint(folder / "c_1.pt"))
-
-
-def test_exported_safetensors_open_with_safetensors(folder):
-    safetensors = pytest.importorskip("safetensors.torch")
-    assert main(["export", str(folder / "c_1.pt"), "--to", "safetensors"]) == 0
-    tensors = safetensors.load_file(folder / "c_1.safetensors")
-    assert torch.equal(tensors["model.0.weight"], load_checkpoint(folder / "c_1.pt")["model"]["0.weight"])
-
-
 def test_a_missing_file_is_an_error_with_a_message(tmp_path, capsys):
     assert main(["info", str(tmp_path / "no.pt")]) == 2
     assert "no checkpoint at" in capsys.readouterr().err

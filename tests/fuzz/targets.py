@@ -23,6 +23,7 @@ import mutate
 import numpy as np
 import torch
 from guard import GuardedBuffers, GuardedMemory, decode
+from helpers.recordings import flight
 from tensordict import TensorDict
 
 from slipstream import RolloutStorage, load_checkpoint
@@ -31,6 +32,7 @@ from slipstream.checkpoint.load import CheckpointFile, newest_good
 from slipstream.checkpoint.retention import base_of
 from slipstream.cli import main
 from slipstream.config.help import ConfigError
+from slipstream.recordings import load_recording, read_title
 from slipstream.replay import ReplayBuffer
 from slipstream.rollouts.export import episodes
 from slipstream.storage.blocks import BlockColumn
@@ -218,7 +220,7 @@ def use_checkpoint(path: Path, rng: random.Random) -> None:
     load_checkpoint(path, keys=["model"])
 
 
-@target(mutate.container, (SaveError, KeyError), 160_000, slip_seeds)
+@target(mutate.container, (SaveError, KeyError), 140_000, slip_seeds)
 def use_slip(data: bytes, folder: Path, rng: random.Random) -> None:
     path = folder / "c.pt.slip"
     path.write_bytes(data)
@@ -492,6 +494,22 @@ def use_image(data: bytes, folder: Path, rng: random.Random) -> None:
 
     decompress_image(data, (40, 100)) if rng.random() < 0.5 else decompress_image(data)
     decompress_image_seq(data, (10, 10), 40)
+
+
+def recording_seeds(folder: Path) -> list[bytes]:
+    return [flight(rows=8).to_bytes()]
+
+
+@target(mutate.container, SaveError, 20_000, recording_seeds)
+def use_recording(data: bytes, folder: Path, rng: random.Random) -> None:
+    path = folder / "a.rec"
+    path.write_bytes(data)
+    with contextlib.suppress(SaveError):
+        read_title(path)
+    recording = load_recording(path)
+    recording.to_bytes()
+    if rng.randrange(CLI_SHARE) == 0:
+        run_cli("recording", "export", path, "--to", rng.choice(["acmi", "csv"]), "--force")
 
 
 # --- runs, policies, configurations
