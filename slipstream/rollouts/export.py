@@ -67,6 +67,8 @@ def _read(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | None) -
             odd = value.is_floating_point() and value.dtype not in (torch.float16, torch.float32, torch.float64)
             value = (value.float() if odd else value).numpy()
         arrays[key] = value
+    if not arrays:
+        raise ValueError(f"batch {iteration} has no [envs, steps]: save a TensorDict of that batch size")
     return arrays
 
 
@@ -91,8 +93,6 @@ def _to_parquet(pyarrow: Any, storage: RolloutStorage, out: Path, iterations: li
 
 
 def _table(pyarrow: Any, iteration: int, arrays: Steps) -> Any:
-    if not arrays:
-        raise ValueError(f"batch {iteration} has no [envs, steps]: save a TensorDict of that batch size")
     lead = next(iter(arrays.values())).shape[:2]
     env, step = np.indices(lead).reshape(2, -1)
     index = {"iteration": np.full(env.size, iteration), "env": env, "step": step}

@@ -75,14 +75,14 @@ def decode(data: bytes, memory: GuardedMemory, out: GuardedMemory, verify: bool)
 
 def main(words: list[str]) -> None:
     from slipstream.storage.codec import block_coder
-    from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, RAW, SHUFFLE
+    from slipstream.storage.codec.registry import DELTA, LZ4, MASK, PALETTE, RAW
 
     source, memory, out = (GuardedMemory(1 << 20) for _ in range(3))
     if words == ["over-read"]:
         ctypes.string_at(source.room.ctypes.data, len(source.room) + 1)
     block_coder._buffer = GuardedBuffers(1 << 16)
     rng = np.random.default_rng(1)
-    steps = (RAW, MASK, SHUFFLE, PALETTE, DELTA | MASK, DELTA | SHUFFLE, PALETTE | DELTA | MASK, PALETTE | MASK)
+    steps = (RAW, MASK, PALETTE, DELTA, DELTA | MASK, PALETTE | DELTA | MASK, PALETTE | MASK)
     for number in range(int(words[0])):
         width, group = int(rng.choice([1, 2, 4, 8])), int(rng.integers(1, 9))
         frame_bytes, rows = width * int(rng.integers(1, 200)), int(rng.integers(1, 40))

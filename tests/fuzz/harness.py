@@ -122,7 +122,9 @@ def _child(target, seeds, seed, first, count, place, log, shared, until) -> None
     work = place / "work"
     work.mkdir(exist_ok=True)
     sys.stderr.flush()
-    use_one(target, targets.make_input(target, seeds, seed, 0)[0], work, targets.make_input(target, seeds, seed, 0)[1])
+    good = use_one(target, *_input(targets, target, seeds, seed, 0, work))  # warm, before memory is measured
+    if good != "used":
+        log.write_text(json.dumps({"number": 0, "what": f"a good input: {good}"}) + "\n")
     pages = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (pages + (3 << 30), resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

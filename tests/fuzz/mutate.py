@@ -19,7 +19,7 @@ import lz4.frame
 import numpy as np
 from helpers.forged import put_together, take_apart, with_hash, with_header
 
-from slipstream.storage.codec import registry
+from slipstream.storage.codec import kernels, registry
 from slipstream.storage.tensor_file import HASH_BYTES
 
 Mutation = Callable[[bytes, random.Random], bytes]
@@ -248,7 +248,7 @@ def repair_block(out: np.ndarray) -> None:
     stops = np.append(starts[1:], h.coded)
     for g, (a, b) in enumerate(zip(starts, stops, strict=True)):
         if 0 <= a <= b <= len(out) - h.payload:
-            table[g, 1] = registry.checksum(out[h.payload + a : h.payload + b])
+            table[g, 1] = kernels.checksum(out.ctypes.data + h.payload + a, b - a)
     check = registry._table_checksum(out, h)
     out[registry.AT_CHECKSUM : registry.AT_CHECKSUM + 4] = np.frombuffer(struct.pack("<I", check), np.uint8)
 

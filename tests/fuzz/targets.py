@@ -37,7 +37,7 @@ from slipstream.replay import ReplayBuffer
 from slipstream.rollouts.export import episodes
 from slipstream.storage.blocks import BlockColumn
 from slipstream.storage.codec import block_coder
-from slipstream.storage.codec.registry import LZ4, MASK, PALETTE, SHUFFLE, CodecError, codec_name, read_header
+from slipstream.storage.codec.registry import CodecError, read_header
 from slipstream.storage.errors import SaveError, TooLargeError
 
 UNFIT = (KeyError, ValueError, TypeError, IndexError)  # of a use that the contents do not fit, after a good load
@@ -220,7 +220,7 @@ def use_checkpoint(path: Path, rng: random.Random) -> None:
     load_checkpoint(path, keys=["model"])
 
 
-@target(mutate.container, (SaveError, KeyError), 140_000, slip_seeds)
+@target(mutate.container, (SaveError, KeyError), 150_000, slip_seeds)
 def use_slip(data: bytes, folder: Path, rng: random.Random) -> None:
     path = folder / "c.pt.slip"
     path.write_bytes(data)
@@ -361,17 +361,14 @@ def replay_state_seeds(folder: Path) -> list[bytes]:
     return [filled(sampler).state_dict()["replay"].numpy().tobytes() for sampler in SAMPLERS]
 
 
-def kind_of(data: bytes, names: tuple[str, ...], rng: random.Random) -> str:
+def sampler_of(data: bytes) -> str:
     """Which sampler an input was saved with, as far as it still says so."""
-    found = [
-        name for name, text in zip(SAMPLERS, (b"Uniform", b"Prioritized", b"WithoutR"), strict=True) if text in data
-    ]
-    return found[-1] if found else rng.choice(names)
+    return "prioritized" if b"Prioritized" in data else "uniform"
 
 
 @target(mutate.container, (ValueError, TooLargeError), 60_000, replay_state_seeds)
 def use_replay_state(data: bytes, folder: Path, rng: random.Random) -> None:
-    with ReplayBuffer(60, sampler=kind_of(data, SAMPLERS, rng)) as buffer:
+    with ReplayBuffer(60, sampler=sampler_of(data)) as buffer:
         try:
             buffer.load_state_dict({"replay": torch.from_numpy(np.frombuffer(data, np.uint8).copy())})
         except ValueError:
@@ -400,7 +397,7 @@ def batch_like(buffer: ReplayBuffer) -> dict[str, Any]:
 @target(bundle, (SaveError, ValueError, OSError), 40_000, replay_folder_seeds)
 def use_replay_folder(data: bytes, folder: Path, rng: random.Random) -> None:
     place = write_bundle(data, folder / "r")
-    with ReplayBuffer(60, sampler=kind_of(data, SAMPLERS, rng)) as buffer:
+    with ReplayBuffer(60, sampler=sampler_of(data)) as buffer:
         buffer.load(place)
         draw(buffer)
 
@@ -415,9 +412,8 @@ def ring_seeds(folder: Path) -> list[bytes]:
 
 @target(mutate.container, (SaveError, ValueError, OSError), 40_000, ring_seeds)
 def use_replay_ring(data: bytes, folder: Path, rng: random.Random) -> None:
-    name = "uniform" if b"Uniform" in data else "prioritized"
     (folder / "ring.slip").write_bytes(data)
-    with ReplayBuffer(60, sampler=name, storage="ring") as buffer:
+    with ReplayBuffer(60, sampler=sampler_of(data), storage="ring") as buffer:
         buffer.load(folder)
         draw(buffer, episodes=False)
 
@@ -425,27 +421,26 @@ def use_replay_ring(data: bytes, folder: Path, rng: random.Random) -> None:
 # --- blocks and bytes in memory
 
 
-BLOCK_CODECS = [
-    0,
-    LZ4,
-    MASK,
-    PALETTE,
-    MASK | LZ4,
-    SHUFFLE | LZ4,
-    PALETTE | LZ4,
-    2 | MASK | LZ4,
-    2 | SHUFFLE | LZ4,
-    PALETTE | 2 | MASK | LZ4,
-]
+STEPS = (
+    "",
+    "lz4",
+    "mask",
+    "palette",
+    "mask+lz4",
+    "palette+lz4",
+    "delta+mask+lz4",
+    "delta+lz4",
+    "palette+delta+mask+lz4",
+)
 
 
 def block_seeds(folder: Path) -> list[bytes]:
     made = []
     frames = (np.arange(64 * 40) // 9 % 6).astype(np.float32).reshape(64, 40)
     for dtype in (np.float32, np.uint8, np.int64, np.float16):
-        for codec in BLOCK_CODECS:
+        for codec in STEPS:
             for group in (1, 4):
-                column = BlockColumn((40,), np.dtype(dtype), codec_name(codec), group, block_rows=32)
+                column = BlockColumn((40,), np.dtype(dtype), codec or "raw", group, block_rows=32)
                 column.append(frames.astype(dtype))
                 column.flush()
                 made += [block.read().tobytes() for block in column.blocks()][:1]
@@ -607,11 +602,7 @@ def config_seeds(folder: Path) -> list[bytes]:
 
     chosen = ("task", "total_frames", "seed", "device", "wandb", "model")
     words = config_yaml({k: v for k, v in to_dict(load_train(train_words())).items() if k in chosen}).encode()
-    return [
-        words,
-        b"task: aircombat\nenv:\n  num_envs: 4\nalgo:\n  name: ppo\n  epochs: 2\n",
-        b"a: &x {b: 1}\nenv: *x\n",
-    ]
+    return [words, b"task: aircombat\nenv:\n  num_envs: 4\nalgo:\n  name: ppo\n  epochs: 2\n"]
 
 
 @target(mutate.yaml_text, (ConfigError, ValueError), 20_000, config_seeds)

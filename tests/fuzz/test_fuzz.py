@@ -91,7 +91,7 @@ KEYS = st.text() | st.integers(-(2**70), 2**70)
 STATES = st.recursive(
     PLAIN, lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(KEYS, inner), max_leaves=20
 )
-TAGS = (
+TAGS = [
     "$dict",
     "$tuple",
     "$set",
@@ -104,7 +104,7 @@ TAGS = (
     "$deque",
     "$stack",
     "a",
-)
+]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(TAGS), inner, min_size=1, max_size=2),
