@@ -11,7 +11,7 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ MOST_ENTRIES = 20_000  # files and folders looked at in one folder
 MOST_FOLDERS = 20_000  # looked at in one scan, those near the root first
 MOST_SHOWN = 2_000
 CHUNK = 4 << 20  # of a log, per answer
+TAIL = 1 << 16  # of a log, where its last row is
 RECORDING_BYTES = 256 << 20  # memory that opening a recording may take; its title takes less
 TITLE_BYTES = 32 << 20
 MAX_NUMBER = 1.7e308
@@ -38,52 +39,46 @@ class NotHere(LookupError):
     """Nothing of this name is below the folder, or it is gone."""
 
 
-@dataclass
-class Found:
-    """The result of a scan: paths by name."""
-
-    runs: dict[str, Path] = field(default_factory=dict)
-    recordings: dict[str, Path] = field(default_factory=dict)
-    signature: tuple[Any, ...] = ()  # changes when something is new or was written
-
-
 class Library:
-    """The runs and recordings below `root`: a folder of runs, one run, or one recording."""
+    """The runs and recordings below `root`: a folder of runs, one run, or one recording.
+
+    `runs` and `recordings` are paths by name, as the last `scan` found them; `running` are the folders that are being
+    written; `signature` changes when something is new or was written.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(os.path.realpath(root))
         if not self.root.exists():
             raise FileNotFoundError(f"there is no {root}: name a run, a folder of runs or a recording")
-        self.found = Found()
         self._read: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}  # titles and configs, each when written
         self.scan()
 
-    def scan(self) -> Found:
+    def scan(self) -> None:
         """Look again what is there."""
-        found = Found()
+        runs: dict[str, Path] = {}
         signature: list[Any] = []
         recordings: list[tuple[Path, os.stat_result]] = []
+        running: set[Path] = set()
+        locked = _locked_inodes()
         for path, info in self._files():
             if path.name == "config.yaml" and path.parent.joinpath("git.json").exists():
-                found.runs[self._name(path.parent)] = path.parent
+                runs[self._name(path.parent)] = path.parent
             elif path.suffix == SUFFIX:
                 recordings.append((path, info))
+            elif path.name == LOCK_NAME and info.st_ino in locked:
+                running.add(path.parent)
             elif path.name != "metrics.jsonl":
                 continue
             signature.append((path, info.st_mtime_ns, info.st_size, info.st_nlink))
-        found.recordings = {self._name(path): path for path in _in_turns(recordings)}
-        locked = _locked_inodes()
-        signature.append(tuple(sorted(name for name, path in found.runs.items() if _is_running(path, locked))))
-        found.signature = tuple(signature)
-        self.found = found
-        return found
+        self.runs, self.running = runs, running
+        self.recordings = {self._name(path): path for path in _in_turns(recordings)}
+        self.signature = tuple(signature)
 
     def index(self) -> dict[str, Any]:
         """Return everything that there is, newest first."""
-        locked = _locked_inodes()
-        runs = [self._describe_run(name, path, locked) for name, path in list(self.found.runs.items())[:MOST_SHOWN]]
-        shown = list(self.found.recordings.items())[:MOST_SHOWN]
-        folders = set(self.found.runs.values())
+        folders = set(self.runs.values())
+        runs = [self._describe_run(name, path) for name, path in list(self.runs.items())[:MOST_SHOWN]]
+        shown = list(self.recordings.items())[:MOST_SHOWN]
         recordings = [self._describe_recording(name, path, folders) for name, path in shown]
         for entries in (runs, recordings):
             entries.sort(key=lambda entry: -entry["modified"])
@@ -96,7 +91,7 @@ class Library:
             NotHere: There is none of this name.
             SaveError: The file is damaged or too large.
         """
-        path = self._path(self.found.recordings, name)
+        path = self._path(self.recordings, name)
         try:
             self._info(path)
             reader = Reader(name, max_bytes=RECORDING_BYTES)
@@ -109,43 +104,48 @@ class Library:
     def run(self, name: str, offset: int = 0) -> dict[str, Any]:
         """Return config, files and the log of a run from byte `offset` on; `offset` of the answer is for the next
         call. A log that became shorter is sent again from its start."""
-        folder = self._path(self.found.runs, name)
-        log = folder / "metrics.jsonl"
-        rows: list[dict[str, Any]] = []
-        size = self._info(log).st_size if log.is_file() and not log.is_symlink() else 0
-        restarted = offset > size
-        offset = 0 if restarted else offset
-        if size:
-            with open(log, "rb") as file:
-                file.seek(offset)
-                data = file.read(CHUNK)
-            end = data.rfind(b"\n") + 1  # the last line may be in the writing
-            offset += end
-            rows = [row for line in data[:end].splitlines() if (row := _row(line)) is not None]
-        checkpoints = [_file(p) for p in _listed(folder / "checkpoints") if p.name.startswith("ckpt_")]
-        figures = [_file(p) for p in _listed(folder) if p.suffix in FIGURES]
-        near = [n for n in self.found.recordings if self.found.recordings[n].is_relative_to(folder)]
-        facts = {"name": name, "offset": offset, "more": offset < size and bool(rows), "restarted": restarted}
-        facts |= {"running": _is_running(folder, _locked_inodes())}
-        return facts | {"rows": rows, "config": self._known_config(folder), "checkpoints": checkpoints, "figures": figures,
-                        "recordings": near}  # fmt: skip
+        folder = self._path(self.runs, name)
+        rows, end, size = self._log(folder, offset)
+        return {
+            "name": name,
+            "running": folder in self.running,
+            "rows": rows,
+            "offset": end,
+            "more": end < size and bool(rows),
+            "restarted": offset > size,
+            "config": self._known_config(folder),
+            "checkpoints": [file for file in _listed(folder / "checkpoints") if file["name"].startswith("ckpt_")],
+            "figures": [file for file in _listed(folder) if file["name"].endswith(FIGURES)],
+            "recordings": [name for name, path in self.recordings.items() if path.is_relative_to(folder)],
+        }
 
     def figure(self, run: str, name: str) -> Path:
         """Return the path of a figure of a run."""
-        folder = self._path(self.found.runs, run)
-        found = {_text(path.name): path for path in _listed(folder) if path.suffix in FIGURES}
-        path = self._path(found, name)
+        folder = self._path(self.runs, run)
+        path = self._path({_text(path.name): path for path in folder.iterdir() if path.suffix in FIGURES}, name)
         self._info(path)
         return path
 
     def _path(self, known: dict[str, Path], name: str) -> Path:
+        """Return the path of a name, if neither it nor a folder above it has become a link."""
         path = known.get(name)
-        if path is None or path.is_symlink() or not path.exists():
+        if path is None or os.path.realpath(path) != str(path) or not path.exists():
             raise NotHere(name)
-        real = os.path.realpath(path)
-        if real != str(path) or not (path == self.root or path.is_relative_to(self.root)):
-            raise NotHere(name)  # a folder above it became a link
         return path
+
+    def _log(self, folder: Path, offset: int) -> tuple[list[dict[str, Any]], int, int]:
+        """Return rows of a run's log from byte `offset` on, the byte behind them, and the log's size. A negative offset
+        is counted from the end, one behind it from the start."""
+        log = folder / "metrics.jsonl"
+        if log.is_symlink() or not log.is_file():
+            return [], 0, 0
+        size = self._info(log).st_size
+        offset = max(0, size + offset) if offset < 0 else offset if offset <= size else 0
+        with os.fdopen(open_regular(log), "rb") as file:
+            file.seek(offset)
+            data = file.read(CHUNK)
+        end = data.rfind(b"\n") + 1  # the last line may be in the writing
+        return [row for line in data[:end].splitlines() if (row := _row(line)) is not None], offset + end, size
 
     def _name(self, path: Path) -> str:
         """Return the name by which a page asks; bytes of a name that are no text are shown as \\xff."""
@@ -186,31 +186,30 @@ class Library:
             raise PermissionError(f"{_text(path.name)} has a further name (a hard link): copy it to show it")
         return info
 
-    def _describe_run(self, name: str, path: Path, locked: set[int]) -> dict[str, Any]:
-        log = path / "metrics.jsonl"
-        facts = {"name": name, "running": _is_running(path, locked), "modified": 0.0, "task": "", "last": {}}
+    def _describe_run(self, name: str, folder: Path) -> dict[str, Any]:
+        facts = {"name": name, "running": folder in self.running, "modified": 0.0, "task": "", "last": {}}
         try:
-            facts["modified"] = max(p.stat().st_mtime for p in (log, path / "config.yaml") if p.exists())
-            self._info(path / "config.yaml")
-            task = self._known_config(path).get("task")
+            files = (folder / file for file in RUN_FILES)
+            facts["modified"] = max(path.stat().st_mtime for path in files if path.exists())
+            self._info(folder / "config.yaml")
+            task = self._known_config(folder).get("task")
             facts["task"] = task if isinstance(task, str) else ""
-            if log.is_file() and not log.is_symlink():
-                self._info(log)
-                facts["last"] = _last_row(log)
+            rows, *_ = self._log(folder, -TAIL)
+            facts["last"] = rows[-1] if rows else {}
         except (OSError, ValueError) as error:
             facts["error"] = str(error)
         return facts
 
     def _known_config(self, folder: Path) -> dict[str, Any]:
         """Return a run's config; an empty one if it cannot be read."""
-        path = folder / "config.yaml"
         try:
-            return self._read_once(path, self._info(path), _config)
+            return self._read_once(folder / "config.yaml", _config)
         except OSError:
             return {}
 
-    def _read_once(self, path: Path, info: os.stat_result, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    def _read_once(self, path: Path, read: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
         """Return what `read` returns for a file, read again only if it was written."""
+        info = self._info(path)
         key = (info.st_mtime_ns, info.st_size)
         known = self._read.get(path)
         if known is None or known[0] != key:
@@ -220,14 +219,15 @@ class Library:
     def _describe_recording(self, name: str, path: Path, folders: set[Path]) -> dict[str, Any]:
         run = next((self._name(folder) for folder in path.parents if folder in folders), "")
         facts = {"name": name, "run": run, "modified": 0.0, "bytes": 0}
+        facts |= {"scene": "", "title": name, "frames": 0, "summary": ""}
         try:
             info = self._info(path)
             facts |= {"modified": info.st_mtime, "bytes": info.st_size}
-            return facts | self._read_once(path, info, lambda path: _title(path, name))
+            return facts | self._read_once(path, lambda path: read_title(path, Reader(name, max_bytes=TITLE_BYTES)))
         except FileNotFoundError:
             return facts | {"error": "it is gone"}
-        except OSError as error:
-            return facts | {"scene": "", "title": name, "frames": 0, "summary": "", "error": str(error)}
+        except (SaveError, OSError, ValueError) as error:
+            return facts | {"error": str(error)}
 
 
 def _in_turns(files: list[tuple[Path, os.stat_result]]) -> list[Path]:
@@ -238,38 +238,27 @@ def _in_turns(files: list[tuple[Path, os.stat_result]]) -> list[Path]:
     return sorted(turns, key=turns.__getitem__)
 
 
-def _title(path: Path, name: str) -> dict[str, Any]:
-    try:
-        return read_title(path, Reader(name, max_bytes=TITLE_BYTES))
-    except (SaveError, OSError, ValueError) as error:
-        return {"scene": "", "title": name, "frames": 0, "summary": "", "error": str(error)}
-
-
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Return what is in a folder, up to a limit; the files that make it a run are always among it."""
     try:
         with os.scandir(folder) as listing:
             found = list(islice(listing, MOST_ENTRIES))
             if len(found) == MOST_ENTRIES:
-                found += [entry for entry in listing if entry.name in RUN_FILES]
+                found += [entry for entry in listing if entry.name in (*RUN_FILES, LOCK_NAME)]
     except OSError:
         return []
     return sorted(found, key=lambda entry: entry.name)
 
 
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return sorted(p for p in folder.iterdir() if p.is_file() and not p.is_symlink())
-    except OSError:
-        return []
-
-
-def _file(path: Path) -> dict[str, Any]:
-    try:
-        info = path.stat()
-    except OSError:
-        return {"name": _text(path.name), "bytes": 0, "modified": 0.0}
-    return {"name": _text(path.name), "bytes": info.st_size, "modified": info.st_mtime}
+def _listed(folder: Path) -> list[dict[str, Any]]:
+    """Return name, size and time of the files in a folder."""
+    files = []
+    for entry in _entries(folder):
+        with suppress(OSError):  # it is gone
+            if entry.is_file(follow_symlinks=False):
+                info = entry.stat(follow_symlinks=False)
+                files.append({"name": _text(entry.name), "bytes": info.st_size, "modified": info.st_mtime})
+    return files
 
 
 def _config(path: Path) -> dict[str, Any]:
@@ -287,30 +276,18 @@ def _text(name: str) -> str:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
+    """Return the numbers of a log's line that JSON has; None if it is no row."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(row, dict):
         return None
-    return {key: value for key, value in row.items() if is_unicode(key) and (value is None or _is_finite(value))}
+    return {key: x for key, x in row.items() if is_unicode(key) and (x is None or _is_finite(x))}
 
 
-def _is_finite(value: Any) -> bool:
-    """Return whether a value of a log is a number that JSON has."""
-    return type(value) in (int, float) and -MAX_NUMBER <= value <= MAX_NUMBER
-
-
-def _last_row(log: Path) -> dict[str, Any]:
-    """Return the last complete row of a log."""
-    try:
-        with os.fdopen(open_regular(log), "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - (1 << 16)))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return {}
-    return next((row for line in reversed(lines[:-1]) if (row := _row(line)) is not None), {})
+def _is_finite(x: Any) -> bool:
+    return type(x) in (int, float) and -MAX_NUMBER <= x <= MAX_NUMBER
 
 
 def _locked_inodes() -> set[int]:
@@ -321,10 +298,3 @@ def _locked_inodes() -> set[int]:
         return set()
     fields = (line.split() for line in lines)
     return {int(f[5].rpartition(":")[2]) for f in fields if len(f) > 5 and f[1] == "FLOCK" and f[3] == "WRITE"}
-
-
-def _is_running(folder: Path, locked: set[int]) -> bool:
-    try:
-        return os.stat(folder / LOCK_NAME).st_ino in locked
-    except OSError:
-        return False

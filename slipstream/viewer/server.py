@@ -48,7 +48,6 @@ MOST_PAGES = 256  # connections at once
 REQUEST_S = 10.0  # for a request to arrive completely
 MOST_WAITING, MOST_WAITING_PER_ADDRESS = 512, 64  # connections without a complete request
 YOUNG_S = 1.0  # for a request to be on its way
-CACHED = 4  # recordings kept in the form of the page
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -185,7 +184,6 @@ class Site:
     def __init__(self, library: Library, games: Any = None) -> None:
         self.library, self.games = library, games
         self.pages: set[WebSocket] = set()
-        self._wire = functools.lru_cache(CACHED)(lambda name, *written: self.library.recording(name))
         self._looking: asyncio.Task[None] | None = None
 
     def routes(self) -> list[Any]:
@@ -212,7 +210,7 @@ class Site:
 
     async def recording(self, request: Request) -> Response:
         """Return the file of a recording."""
-        return await self._answer(self._wired, request)
+        return await self._answer(self.library.recording, request)
 
     async def run(self, request: Request) -> Response:
         """Return a run, with its log from a byte on."""
@@ -239,11 +237,6 @@ class Site:
             Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else JSONResponse(found)
         )
 
-    def _wired(self, name: str) -> bytes:
-        path = self.library.found.recordings.get(name)
-        info = path.stat() if path is not None and path.exists() else None
-        return self._wire(name, info.st_mtime_ns, info.st_size) if info else self.library.recording(name)
-
     async def live(self, socket_: WebSocket) -> None:
         """Notify a page when something was written."""
         if len(self.pages) >= MOST_PAGES:
@@ -263,13 +256,13 @@ class Site:
 
     async def _look(self) -> None:
         """Look at the folder while pages are open, and notify them of changes."""
-        before = self.library.found.signature
+        before = self.library.signature
         while self.pages:
             await asyncio.sleep(LOOK_S)
-            now = (await asyncio.to_thread(self.library.scan)).signature
-            if now == before:
+            await asyncio.to_thread(self.library.scan)
+            if self.library.signature == before:
                 continue
-            before = now
+            before = self.library.signature
             for page in list(self.pages):
                 try:
                     await asyncio.wait_for(page.send_text(json.dumps({"kind": "changed"})), 5)

@@ -313,7 +313,7 @@ def test_malformed_messages_end_their_connection_and_nothing_else(server):
 
 
 def test_one_run_and_one_recording_are_libraries_too(folder):
-    assert list(Library(folder / "one").found.runs) == ["one"]
-    assert list(Library(folder / "one" / "flight.rec").found.recordings) == ["flight.rec"]
+    assert list(Library(folder / "one").runs) == ["one"]
+    assert list(Library(folder / "one" / "flight.rec").recordings) == ["flight.rec"]
     with pytest.raises(FileNotFoundError, match="there is no"):
         Library(folder / "two")
