@@ -21,18 +21,15 @@ import tempfile
 import threading
 import time
 import webbrowser
-from collections import Counter
 from collections.abc import Callable, MutableMapping
 from html import escape
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import h11
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -142,11 +139,9 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
-        repeated = {name for name, n in Counter(name for name, _ in pairs).items() if n > 1}
-        given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
-        why = self._refusal(dict(pairs), repeated, given)
-        if why:
+        request = HTTPConnection(scope)
+        given = request.query_params.get("token", "")
+        if why := self._refusal(request, given):
             headers = HEADERS if scope["type"] == "websocket" else {"Connection": "close"}  # others have HEADERS anyway
             await PlainTextResponse(f"refused: {why}\n", 403, headers)(scope, receive, send)
             return
@@ -159,20 +154,17 @@ class Guard:
 
         await self.app(scope, receive, marked if scope["type"] == "http" else send)
 
-    def _refusal(self, headers: dict[str, str], repeated: set[str], given: str) -> str:
-        if repeated & {"host", "origin", "cookie"}:
+    def _refusal(self, request: HTTPConnection, given: str) -> str:
+        """Return why a request is refused; empty if it is not."""
+        headers = request.headers
+        if any(len(headers.getlist(name)) > 1 for name in ("host", "origin", "cookie")):
             return "a request has Host, Origin and Cookie at most once"
-        host = headers.get("host", "")
+        host, origin = headers.get("host", ""), headers.get("origin")
         if not self.any_host and host not in self.hosts:
             return "this address is not the one that was printed"
-        origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             return "another page may not use this server"
-        try:
-            cookies = SimpleCookie(headers.get("cookie", ""))
-        except CookieError:
-            cookies = SimpleCookie()
-        known = cookies[self.cookie].value if self.cookie in cookies else ""
+        known = request.cookies.get(self.cookie, "")
         if not any(hmac.compare_digest(x.encode(), self.token.encode()) for x in (given, known)):
             return "open the address that the command printed: it has the token"
         return ""
@@ -188,15 +180,13 @@ class Site:
 
     def routes(self) -> list[Any]:
         """Return the routes."""
-        page = [Route(path, self.page) for path in ("/", "/viewer.js", "/viewer.css")]
-        api = [
-            Route("/api/index", self.index),
-            Route("/api/recording", self.recording),
-            Route("/api/run", self.run),
-            Route("/api/figure", self.figure),
+        api = {"index": self.index, "recording": self.recording, "run": self.run, "figure": self.figure}
+        return [
+            *(Route(path, self.page) for path in ("/", "/viewer.js", "/viewer.css")),
+            *(Route(f"/api/{name}", answer) for name, answer in api.items()),
             WebSocketRoute("/api/live", self.live),
+            *([] if self.games is None else self.games.routes()),
         ]
-        return page + api + ([] if self.games is None else self.games.routes())
 
     async def page(self, request: Request) -> Response:
         """Return the page, its script or its style."""
@@ -231,11 +221,9 @@ class Site:
             return JSONResponse({"error": f"{name} is not there: it was moved or removed"}, 404)
         except (SaveError, OSError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 422)
-        if isinstance(found, Path):
-            return FileResponse(found)
-        return (
-            Response(found, media_type="application/octet-stream") if isinstance(found, bytes) else JSONResponse(found)
-        )
+        if isinstance(found, bytes):
+            return Response(found, media_type="application/octet-stream")
+        return FileResponse(found) if isinstance(found, Path) else JSONResponse(found)
 
     async def live(self, socket_: WebSocket) -> None:
         """Notify a page when something was written."""
@@ -286,6 +274,8 @@ class Server:
         self.token = token or secrets.token_urlsafe(18)
         if not host.strip():
             raise ValueError("--host is empty, which would let every machine in: name an address, or leave it out")
+        if not 0 <= port < 1 << 16:
+            raise ValueError(f"--port {port} must be between 0 and 65535")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio turns Nagle's algorithm off only if the protocol is named; with it a state came up to 40 ms late
         self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -298,9 +288,6 @@ class Server:
             raise OSError(
                 f"cannot listen on --host {host} --port {port} ({error.strerror}): use another one"
             ) from error
-        except OverflowError as error:
-            self._socket.close()
-            raise ValueError(f"--port {port} must be between 0 and 65535") from error
         self.host, (bound, self.port) = host, self._socket.getsockname()[:2]
         self.is_everywhere = ipaddress.ip_address(bound).is_unspecified
         self.is_local = ipaddress.ip_address(bound).is_loopback

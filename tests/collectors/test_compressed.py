@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import (
     CompressedBatch,
     CompressedDataCollector,
     CompressedFrames,
     CompressedLidarInput,
     CompressedLidarTransform,
-    PipelinedDataCollector,
-    SyncDataCollector,
     compress_rollout,
 )
-from slipstream.envs.specs import Box
-from slipstream.models.policy import ModelConfig, build_policy
 
 
 def make_batch(num_envs=6, steps=5, seed=0) -> TensorDict:
@@ -113,11 +106,6 @@ def test_what_does_not_gain_stays_plain():
     assert packed.nbytes == 6 * 64 * 50 * 4  # the next ones are one row further
 
 
-def test_iteration_gives_every_batch_of_the_base(counter_env, policy):
-    base = SyncDataCollector(counter_env(3), policy, 3 * 4, total_frames=3 * 4 * 5)
-    assert [tuple(batch.batch_size) for batch in CompressedDataCollector(base)] == [(3, 4)] * 5
-
-
 @pytest.mark.parametrize("resets", [False, True])
 def test_keys_are_read_as_in_the_plain_batch(resets):
     batch = make_batch()
@@ -146,24 +134,6 @@ def test_a_key_that_is_not_there_is_named():
         CompressedDataCollector([], 17)
 
 
-def test_ppo_learns_the_same_from_a_compressed_batch(counter_env):
-    def learned(compress: bool, late: bool) -> list[torch.Tensor]:
-        torch.manual_seed(3)
-        env = counter_env(4)
-        policy = build_policy({"count": Box((3,)), "trace": Box((2, 2))}, env.action_spec, ModelConfig(trunk=[16]))
-        algo = PPO(policy, PPOConfig(minibatches=4, epochs=2))
-        postproc = partial(compress_rollout, keys=["trace"]) if compress else None
-        base = SyncDataCollector(env, policy, 4 * 8, postproc=postproc)
-        collector = PipelinedDataCollector(base, seed=1) if late else base
-        for _ in range(3):
-            algo.update(collector.rollout())
-        collector.shutdown()
-        return [p.detach().clone() for p in policy.parameters()]
-
-    for late in (False, True):
-        assert all(torch.equal(a, b) for a, b in zip(learned(False, late), learned(True, late), strict=True))
-
-
 # -- frames, and the transform of one key
 # --------------------------------------------------------------------------------------
 
@@ -181,23 +151,6 @@ def test_frames_of_any_dtype_come_back_by_way_of_bytes(dtype, level):
         assert each.shape == (37, 5, 3)
 
 
-def test_bytes_that_are_no_frames_and_damaged_ones_are_refused():
-    data = bytearray(CompressedFrames(torch.zeros(64, 40)).to_bytes())
-    with pytest.raises(ValueError, match="compressed frames: .*not a Slipstream file"):
-        CompressedFrames.from_bytes(b"something else altogether" * 9)
-    refused = 0
-    for at in range(len(data)):
-        damaged = bytearray(data)
-        damaged[at] ^= 0xFF
-        try:
-            same = torch.equal(CompressedFrames.from_bytes(bytes(damaged)).rows(), torch.zeros(64, 40))
-        except Exception:
-            refused += 1
-        else:
-            assert same  # a byte that says nothing: padding, the level
-    assert refused > len(data) // 2
-
-
 @pytest.mark.parametrize("batch_size", [[], [6], [3, 4]])
 def test_the_lidar_goes_through_the_transform_and_back(batch_size):
     lidar = torch.rand(*batch_size, 1, 36, 4).round()
@@ -212,18 +165,3 @@ def test_the_lidar_goes_through_the_transform_and_back(batch_size):
     assert torch.equal(CompressedLidarInput()(held.to_bytes()), flat)
     assert torch.equal(CompressedLidarInput()(flat), flat)
     assert torch.equal(transform.inverse(packed)["observation", "lidar"], lidar)
-
-
-def test_the_input_layer_is_part_of_a_policy():
-    cnn = torch.nn.Sequential(CompressedLidarInput(), torch.nn.Flatten(), torch.nn.Linear(144, 3))
-    data = TensorDict({"observation": {"lidar": torch.rand(5, 1, 36, 4)}}, [5])
-    want = cnn(data["observation", "lidar"])
-    assert torch.equal(cnn(CompressedLidarTransform()(data)["observation", "lidar_compressed"]), want)
-    assert list(cnn.state_dict()) == ["2.weight", "2.bias"]
-
-
-def test_the_transform_says_what_is_missing():
-    with pytest.raises(KeyError, match="to compress"):
-        CompressedLidarTransform()(TensorDict({"observation": {"state": torch.zeros(2)}}, [2]))
-    with pytest.raises(TypeError, match="no compressed frames"):
-        CompressedLidarInput()("lidar")

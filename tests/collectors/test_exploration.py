@@ -7,10 +7,6 @@ import pytest
 from slipstream.collectors import ExplorationType, exploration_type, set_exploration_type
 
 
-def test_outside_of_any_block_policies_explore():
-    assert exploration_type() is ExplorationType.RANDOM
-
-
 def test_blocks_nest_and_the_outer_choice_comes_back():
     with set_exploration_type(ExplorationType.MEAN):
         with set_exploration_type(ExplorationType.MODE):

@@ -1,4 +1,4 @@
-"""A pipeline around what is not ours: generators, TorchRL's collectors."""
+"""A pipeline around what is not ours: generators, other collectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import warnings
 import pytest
 import torch
 from tensordict import TensorDict
-from tensordict.nn import TensorDictModule
 from torch import nn
 
 from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
@@ -17,12 +16,6 @@ from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
 def numbered(count: int):
     for i in range(count):
         yield TensorDict({"x": torch.full((3, 2), float(i))}, [3])
-
-
-def test_a_generator_is_read_ahead_in_its_order():
-    with PipelinedDataCollector(numbered(7)) as collector:
-        assert [float(batch["x"][0, 0]) for batch in collector] == [0, 1, 2, 3, 4, 5, 6]
-        assert collector.frames == 21
 
 
 def test_a_generator_is_read_ahead_by_prefetch_count():
@@ -97,83 +90,37 @@ def test_a_copied_rollout_keeps_one_memory_and_its_place(counter_env, policy):
     assert rollout.copy(torch.device("cpu"), into=copied) is copied and not copied.reward.any()
 
 
-# -- TorchRL
-# ---------------------------------------------------------------------------------------------------------------------
+class Base:
+    """A collector that is not ours."""
+
+    def __init__(self, policy=None, return_same_td=False):
+        self.policy, self.return_same_td, self.shutdowns = policy, return_same_td, 0
+
+    def __iter__(self):
+        return numbered(3)
+
+    def shutdown(self):
+        self.shutdowns += 1
 
 
-@pytest.fixture
-def torchrl_collector():
-    torchrl = pytest.importorskip("torchrl")
-    from torchrl.collectors import Collector
-    from torchrl.envs import EnvBase
-
-    assert torchrl
-
-    def build(policy, **settings):
-        from torchrl.data import Bounded, Composite, Unbounded
-
-        class Env(EnvBase):
-            """Its reward is the action."""
-
-            def __init__(self):
-                super().__init__(batch_size=[2])
-                self.observation_spec = Composite(observation=Unbounded((2, 1)), batch_size=[2])
-                self.action_spec = Bounded(-1e9, 1e9, (2, 1))
-                self.reward_spec = Unbounded((2, 1))
-
-            def _reset(self, tensordict=None):
-                return TensorDict({"observation": torch.ones(2, 1)}, [2])
-
-            def _step(self, tensordict):
-                done = torch.zeros(2, 1, dtype=torch.bool)
-                return TensorDict(
-                    {"observation": torch.ones(2, 1), "reward": tensordict["action"], "done": done, "terminated": done},
-                    [2],
-                )
-
-            def _set_seed(self, seed):
-                pass
-
-        return Collector(Env(), policy, frames_per_batch=8, total_frames=8 * 6, **settings)
-
-    return build
-
-
-def linear() -> TensorDictModule:
-    net = nn.Linear(1, 1, bias=False)
-    nn.init.zeros_(net.weight)
-    return TensorDictModule(net, in_keys=["observation"], out_keys=["action"])
-
-
-def test_a_torchrl_collector_with_a_policy_warns(torchrl_collector):
+def test_a_base_with_a_policy_warns_unless_on_policy():
     with pytest.warns(UserWarning, match="copy.deepcopy"):
-        PipelinedDataCollector(torchrl_collector(linear())).shutdown()
+        PipelinedDataCollector(Base(nn.Linear(1, 1))).shutdown()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        PipelinedDataCollector(torchrl_collector(linear()), on_policy=True).shutdown()
+        PipelinedDataCollector(Base(nn.Linear(1, 1)), on_policy=True).shutdown()
 
 
-def test_a_torchrl_collector_with_one_memory_is_refused(torchrl_collector):
-    base = torchrl_collector(linear(), return_same_td=True)
+def test_a_base_with_one_memory_is_refused():
     with pytest.raises(ValueError, match="return_same_td=True"):
-        PipelinedDataCollector(base, on_policy=True)
-    base.shutdown()
+        PipelinedDataCollector(Base(return_same_td=True), on_policy=True)
 
 
 def test_shutting_down_shuts_down_the_base():
-    class Base:
-        calls = 0
-
-        def __iter__(self):
-            return numbered(3)
-
-        def shutdown(self):
-            self.calls += 1
-
     base = Base()
     collector = PipelinedDataCollector(base)
     collector.rollout()
     collector.shutdown()
     collector.shutdown()
-    assert base.calls == 1
+    assert base.shutdowns == 1
     assert not any(t.name == "slipstream collector thread" and t.is_alive() for t in threading.enumerate())

@@ -87,7 +87,7 @@ def test_on_policy_rollouts_are_queued_by_publish(counter_env, fake_streams):
             assert fake_streams[-1] == "side done"
 
 
-def test_a_resumed_stream_goes_on_the_same(counter_env, fake_streams):
+def test_a_resumed_stream_continues_the_same(counter_env, fake_streams):
     def build():
         policy = Counted()
         base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
@@ -101,14 +101,14 @@ def test_a_resumed_stream_goes_on_the_same(counter_env, fake_streams):
                 policy.updates.add_(1)
         return found
 
-    whole = batches(*build(), 6)
+    uninterrupted = batches(*build(), 6)
     policy, collector = build()
     batches(policy, collector, 3)
     state, weights = collector.state_dict(), policy.state_dict()
     other, resumed = build()
     other.load_state_dict(weights)
     resumed.load_state_dict(state)
-    for want, got in zip(whole[3:], batches(other, resumed, 3), strict=True):
+    for want, got in zip(uninterrupted[3:], batches(other, resumed, 3), strict=True):
         assert all(torch.equal(want[key], got[key]) for key in want.keys(True, True))
 
 

@@ -26,14 +26,6 @@ def test_split_batches_are_the_callers_own(counter_env, policy):
     assert first["reward"][2].tolist() == [11, 12, 13]
 
 
-def test_a_batch_without_a_valid_frame_has_no_trajectory():
-    nothing = torch.zeros(2, 3, dtype=torch.bool)
-    batch = TensorDict({"valid": nothing, "done": nothing, "x": torch.ones(2, 3, 4)}, batch_size=[2, 3])
-    split = split_trajectories(batch)
-    assert split.batch_size == (0, 0)
-    assert split["x"].shape == (0, 0, 4)
-
-
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**31), num_envs=st.integers(1, 4), steps=st.integers(1, 12))
 def test_pieces_equal_those_of_a_plain_loop(seed, num_envs, steps):

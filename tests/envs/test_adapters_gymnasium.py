@@ -56,19 +56,6 @@ def test_a_seed_gives_the_same_flight_whatever_was_flown_before(task):
     assert same(first, fly(gymnasium.make(task.id, **task.settings), 7))
 
 
-@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_observations_lie_in_their_space_to_the_end_of_the_episode(task):
-    env = gymnasium.make(task.id, **task.settings).unwrapped
-    for observation in (part for part in fly(env, 3, 300) if "reward" not in part):
-        assert env.observation_space.contains(observation)
-
-
-def test_without_a_seed_two_envs_fly_differently():
-    task = TASKS["navigation"]
-    first, second = (gymnasium.make(task.id, **task.settings).reset()[0] for _ in range(2))
-    assert not np.array_equal(first["state"], second["state"])
-
-
 def test_one_environment_gives_what_the_tensors_hold():
     env = GymnasiumEnv(Counting(1, seed=2))
     observation, info = env.reset()
@@ -88,18 +75,6 @@ def test_one_environment_gives_what_the_tensors_hold():
     with pytest.raises(gymnasium.error.ResetNeeded, match="reset"):
         env.step(ZERO[0])
     assert env.reset()[0]["count"].tolist() == [220]
-
-
-def test_an_observation_keeps_its_numbers_when_the_env_goes_on():
-    env = GymnasiumEnv(Counting(1))
-    first, _ = env.reset()
-    env.step(ZERO[0])
-    assert first["count"].tolist() == [10]
-
-
-def test_a_gymnasium_env_of_many_is_refused():
-    with pytest.raises(ValueError, match="GymnasiumVectorEnv"):
-        GymnasiumEnv(Counting(3))
 
 
 def test_a_wrong_setting_is_answered_with_the_nearest():
@@ -231,13 +206,6 @@ def test_discrete_actions_are_checked_too():
         env.unwrapped.step(1.0)
 
 
-def test_a_doubles_action_arrives_as_float32():
-    env = GymnasiumVectorEnv(Counting(1))
-    env.reset()
-    env.step(np.full((1, 2), 0.25, np.float64)[:, ::-1])
-    assert env.env.seen_action.dtype == torch.float32 and env.env.seen_action.tolist() == [[0.25, 0.25]]
-
-
 def test_fire_goes_by_its_sign():
     env = gymnasium.make_vec("slipstream/AirCombat-v0", num_envs=3, start="head_on")
     assert env.single_action_space == gymnasium.spaces.Box(np.array([-1, 0, -1], np.float32), np.ones(3, np.float32))
@@ -246,11 +214,6 @@ def test_fire_goes_by_its_sign():
     assert info["shots"].tolist() == [0, 0, 1]
     with pytest.raises(BadActionError, match=r"environment 1 is .*in \[-1, 1\] x \[0, 1\] x \[-1, 1\]"):
         env.step(np.array([[0, 1, 0], [0, -0.5, 0], [0, 1, 0]], np.float32))
-
-
-def test_both_sides_need_an_adapter_that_has_two():
-    with pytest.raises(ValueError, match="GymnasiumVectorEnv flies one side.*PettingZooEnv"):
-        GymnasiumVectorEnv(TASKS["aircombat"].make(2, sides=2))
 
 
 def test_a_new_seed_keeps_the_opponent_it_was_given():

@@ -51,7 +51,7 @@ def test_a_rollout_resets_what_has_ended_and_nothing_else():
     assert steps["info", "success"].sum() == 0
 
 
-def test_bad_actions_and_unknown_infos_are_told():
+def test_bad_actions_and_unknown_infos_are_named():
     env = TorchRLEnv(Counting(2))
     td = env.reset()
     with pytest.raises(BadActionError, match="1 of 2 environments"):

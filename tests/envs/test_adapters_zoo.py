@@ -72,13 +72,6 @@ def test_whoever_has_ended_leaves_and_does_not_come_back():
     assert env.reset()[0].keys() == {"agent_0", "agent_1"} and env.agents == env.possible_agents
 
 
-def test_each_action_goes_to_its_agent():
-    env = PettingZooEnv(Counting(2))
-    env.reset()
-    env.step({"agent_1": np.array([0.1, 0.2]), "agent_0": np.array([0.3, 0.4])})
-    assert np.allclose(env.env.seen_action, [[0.3, 0.4], [0.1, 0.2]])
-
-
 def test_missing_and_bad_actions_are_named():
     env = PettingZooEnv(Counting(2))
     env.reset()

@@ -53,10 +53,6 @@ class FreeWalkEnv(WalkEnv):
     action_spec = Box((1,))
 
 
-class ForwardWalkEnv(WalkEnv):
-    action_spec = Box((1,), low=0.0)
-
-
 def _step(env: TensorEnv, *actions: float):
     return env.step(torch.tensor(actions, dtype=torch.float32)[:, None])
 
@@ -95,7 +91,7 @@ def test_a_timeout_truncates_and_a_termination_at_the_same_step_wins():
     assert record.terminated.tolist() == [True, False] and record.truncated.tolist() == [False, True]
 
 
-def test_an_episode_that_would_end_on_its_reset_frame_goes_on():
+def test_an_episode_does_not_end_on_its_reset_frame():
     class AlwaysDone(WalkEnv):
         def _outcome(self) -> Outcome:
             done = torch.ones(self.num_envs, dtype=torch.bool)
@@ -104,15 +100,6 @@ def test_an_episode_that_would_end_on_its_reset_frame_goes_on():
     env = AlwaysDone(1)
     ends = [bool(_step(env, 1).terminated) for _ in range(4)]
     assert ends == [True, False, True, False]
-
-
-def test_reset_starts_all_episodes_and_clears_pending_resets():
-    env = WalkEnv(2)
-    _step(env, 2, 2)
-    _step(env, 2, 2)
-    observation = env.reset()
-    assert observation["place"].flatten().tolist() == [0, 0]
-    assert _step(env, 1, 1).valid.tolist() == [True, True]
 
 
 def test_reset_with_a_mask_touches_only_the_masked():
@@ -129,11 +116,6 @@ def test_reset_with_a_mask_touches_only_the_masked():
 # -- wrong inputs ----------------------------------------------------------------------------------------------------
 
 
-def test_an_env_needs_at_least_one_environment():
-    with pytest.raises(ValueError, match="at least 1"):
-        WalkEnv(0)
-
-
 @pytest.mark.parametrize(
     "mask", [torch.ones(3, dtype=torch.bool), torch.ones(2), torch.ones(2, 1, dtype=torch.bool), torch.tensor(True)]
 )
@@ -145,21 +127,21 @@ def test_a_wrong_mask_is_refused_and_changes_nothing(mask):
 
 
 @pytest.mark.parametrize(
-    "action", [torch.zeros(2), torch.zeros(3, 1), torch.zeros(2, 2), torch.zeros(2, 1, dtype=torch.int64)]
+    ("kind", "action"),
+    [
+        (WalkEnv, torch.zeros(2)),
+        (WalkEnv, torch.zeros(3, 1)),
+        (WalkEnv, torch.zeros(2, 1, dtype=torch.int64)),
+        (DiscreteWalkEnv, torch.zeros(2)),
+        (DiscreteWalkEnv, torch.zeros(2, 1, dtype=torch.int64)),
+        (DiscreteWalkEnv, torch.zeros(2, dtype=torch.bool)),
+    ],
 )
-def test_a_wrong_action_is_refused_and_changes_nothing(action):
-    env = WalkEnv(2)
+def test_a_wrong_action_is_refused_and_changes_nothing(kind, action):
+    env = kind(2)
     with pytest.raises(ValueError, match="action"):
         env.step(action)
     assert env.steps.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize(
-    "action", [torch.zeros(2), torch.zeros(2, 1, dtype=torch.int64), torch.zeros(2, dtype=torch.bool)]
-)
-def test_a_discrete_env_takes_integers_only(action):
-    with pytest.raises(ValueError, match="action"):
-        DiscreteWalkEnv(2).step(action)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
@@ -245,18 +227,9 @@ def test_bad_actions_raise_at_check_and_name_their_environments(bad):
     assert (env.place >= -1).all() and (env.place <= 2).all()  # what they flew instead lies in the action space
     with pytest.raises(BadActionError, match=r"2 of 4 environments \(1, 3\).*a lower learning rate"):
         env.check()
-    env.check()  # told once
+    env.check()  # raised once
     assert _step(env, 1, 1, 1, 1).valid.all()
     env.check()
-
-
-def test_the_flag_stays_until_the_check():
-    env = WalkEnv(2)
-    _step(env, math.nan, 0)
-    _step(env, 0, 0)
-    env.reset()
-    with pytest.raises(BadActionError, match=r"\(0\)"):
-        env.check()
 
 
 def test_rounding_at_the_bounds_is_no_offence():
@@ -285,18 +258,10 @@ def test_an_unbounded_env_flies_no_huge_number_instead_of_an_infinite_one(bad):
         env.check()
 
 
-def test_a_single_bound_is_kept_too():
-    env = ForwardWalkEnv(3)
-    _step(env, -5, 1e6, 1)
-    assert env.place.tolist() == [0, 1e6, 1]
-    with pytest.raises(BadActionError, match=r"1 of 3 environments \(0\)"):
-        env.check()
-
-
 # -- state -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_restored_env_goes_on_bit_for_bit():
+def test_a_restored_env_continues_bit_for_bit():
     env, twin = WalkEnv(3), WalkEnv(3)
     _step(env, 2, 1, math.nan)
     _step(env, 2, 1, 0)  # a pending reset, and a flag
@@ -310,13 +275,6 @@ def test_a_restored_env_goes_on_bit_for_bit():
         assert torch.equal(a.observation["place"], b.observation["place"])
     with pytest.raises(BadActionError, match=r"\(2\)"):
         twin.check()
-
-
-def test_a_state_dict_is_a_copy():
-    env = WalkEnv(1)
-    state = env.state_dict()
-    _step(env, 1)
-    assert state["place"].tolist() == [0]
 
 
 def test_the_state_of_another_number_of_envs_is_refused():
