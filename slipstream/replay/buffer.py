@@ -13,8 +13,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.device_storage import DeviceStorage
-from slipstream.replay.host_storage import HostStorage
-from slipstream.replay.memory import ColumnSettings
+from slipstream.replay.host_storage import ColumnSettings, HostStorage
 from slipstream.replay.rows import WaitingSteps
 from slipstream.replay.samplers import Sampler, make_sampler
 from slipstream.storage.codec.registry import parse_codec

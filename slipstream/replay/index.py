@@ -37,7 +37,6 @@ FINAL = 1  # flag: the piece's last row is a final observation, not a step
 STARTS = 2  # flag: an episode begins with this piece
 WITH_PREVIOUS = 4  # flag: leaves together with the piece before it
 DONE, TERMINATED = 1, 2  # bits of a row's end flags
-_BUCKET = 64  # steps per bucket: a search starts two reads away from its piece, whatever the size of the buffer
 _LARGEST = 2**62  # numbers of steps, rows and pieces stay below it
 
 
@@ -50,7 +49,8 @@ def make_pieces(steps: Any, rows: Any, link: Any = NO_LINK, back: Any = NO_LINK,
 
 
 class StepIndex:
-    """Pieces [head, tail): O(1) amortised to add and evict, O(log) of the pieces of a bucket to find a step.
+    """Pieces [head, tail): O(1) amortised to add and evict; a step is searched from where it would be if all pieces
+    were as long.
 
     It has no lock: the replay buffer holds its own around every call.
     """
@@ -62,9 +62,6 @@ class StepIndex:
         # Per piece: the steps and rows before it, the piece in which its episode continues, the piece it came from,
         # flags. One entry past the newest piece holds the total steps and rows.
         self._pieces = np.zeros((17, 5), np.int64)
-        self._buckets = np.empty(16, np.int64)  # the piece that holds step _BUCKET * k
-        self._bucket_base = 0
-        self._bucket_tail = 0
         self._complete: tuple[tuple[int, int], np.ndarray] = ((0, 0), np.empty(0, np.int64))
 
     # counts
@@ -95,7 +92,7 @@ class StepIndex:
     @property
     def nbytes(self) -> int:
         """Memory of the arrays."""
-        return self._pieces.nbytes + self._buckets.nbytes
+        return self._pieces.nbytes
 
     # adding and removing
 
@@ -114,7 +111,6 @@ class StepIndex:
         joined = np.flatnonzero(back >= self.head)
         table[back[joined] - self._base, LINK] = first + joined
         self.tail += n
-        self._fill_buckets(first)
         return first
 
     def head_for(self, steps: int) -> int:
@@ -225,8 +221,7 @@ class StepIndex:
     def _locate(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (places in the table, offsets within the pieces) of `steps`."""
         at, offsets = np.empty(len(steps), np.int64), np.empty(len(steps), np.int64)
-        buckets = (self._buckets, self._bucket_base, self._bucket_tail)
-        _locate(steps, self._pieces, self._base, self.head, self.tail, *buckets, at, offsets)
+        _locate(steps, self._pieces, self._base, self.head, self.tail, at, offsets)
         return at, offsets
 
     # saving and loading
@@ -262,7 +257,6 @@ class StepIndex:
         if self.head == self.tail:
             self.head = self.tail = self._base = first
             self._pieces[0, :LINK] = starts[0]
-            self._bucket_base = self._bucket_tail = -(-int(starts[0, STEP]) // _BUCKET)
         if (first, *starts[0]) != (self.tail, self.tail_step, self.tail_row):
             reader.fail(f"the pieces from {first} on do not follow the ones before, up to {self.tail}")
         self.append(pieces)
@@ -282,23 +276,6 @@ class StepIndex:
         if (link[last_pieces[envs] - self._base] != -2 - envs).any() or (link < -1 - len(last_pieces)).any():
             reader.fail("a piece and the environment in which it continues do not agree")
 
-    # memory
-
-    def _fill_buckets(self, first: int) -> None:
-        """Write down the piece of every _BUCKET-th step that has come since piece `first`."""
-        end = -(-self.tail_step // _BUCKET)  # buckets whose first step exists
-        if end <= self._bucket_tail:
-            return
-        if end - self._bucket_base > len(self._buckets):
-            oldest = max(self._bucket_base, self.head_step // _BUCKET)
-            live = self._buckets[oldest - self._bucket_base : self._bucket_tail - self._bucket_base]
-            self._buckets, self._bucket_base = _moved(live, 2 * (end - oldest)), oldest
-        wanted = np.arange(self._bucket_tail, end) * _BUCKET
-        starts = self._pieces[first - self._base : self.tail - self._base, STEP]
-        found = np.searchsorted(starts, wanted, side="right") - 1 + first
-        self._buckets[self._bucket_tail - self._bucket_base : end - self._bucket_base] = found
-        self._bucket_tail = end
-
 
 def _moved(live: np.ndarray, size: int) -> np.ndarray:
     """Return an array of at least `size` entries that begins with `live`."""
@@ -313,30 +290,27 @@ _NO_ENDS = np.zeros(1, np.uint8)
 
 
 @native
-def _locate(steps, pieces, base, head, tail, buckets, bucket_base, bucket_tail, found, offsets):  # pragma: no cover
+def _locate(steps, pieces, base, head, tail, found, offsets):  # pragma: no cover
     """Find the last piece that starts at or before each step, and the offset of the step in it."""
-    # Three passes, each of reads that do not wait for one another: the first finds where to look, the last where it
-    # begins.
-    number = steps.shape[0]
-    for i in range(number):
-        bucket = steps[i] // _BUCKET
-        low, high = head, tail - 1
-        if bucket >= bucket_base and bucket < bucket_tail:
-            low = max(low, buckets[bucket - bucket_base])
-        if bucket + 1 >= bucket_base and bucket + 1 < bucket_tail:
-            high = min(high, buckets[bucket + 1 - bucket_base])
-        found[i], offsets[i] = low - base, high - base
-    for i in range(number):
-        low, high, step = found[i], offsets[i], steps[i]
+    first, last = head - base, tail - base - 1
+    begin, total = pieces[first, STEP], pieces[last + 1, STEP] - pieces[first, STEP]
+    density = (last + 1 - first) / max(total, 1)
+    for i in range(steps.shape[0]):
+        step = steps[i]
+        # begin where the piece is if all are as long, and double the distance until it is between `low` and `high`
+        low = high = min(max(first + np.int64((step - begin) * density), first), last)
+        width = 1
+        while low > first and pieces[low, STEP] > step:
+            low, high, width = max(first, low - width), low, 2 * width
+        while high < last and pieces[high + 1, STEP] <= step:
+            low, high, width = high, min(last, high + width), 2 * width
         while low < high:  # pieces without a step share their start with the next: the last one holds it
             middle = (low + high + 1) // 2
             if pieces[middle, STEP] <= step:
                 low = middle
             else:
                 high = middle - 1
-        found[i] = low
-    for i in range(number):
-        offsets[i] = steps[i] - pieces[found[i], STEP]
+        found[i], offsets[i] = low, step - pieces[low, STEP]
 
 
 @native

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from slipstream.replay.index import ROW, STEP
-from slipstream.replay.memory import Memory
 from slipstream.replay.rows import StreamState
 from slipstream.replay.samplers import Sampler
 from slipstream.storage.blocks import BlockColumn
@@ -30,6 +29,7 @@ from slipstream.storage.schema import Key, KeySpec, show
 from slipstream.storage.tensor_file import Deferred, MemoryFile, Reader, TensorFile, TensorFileWriter
 from slipstream.storage.tree import load_state, store_state
 
+Memory = Any  # that of host_storage.py, which imports this file
 KIND = "rply"
 LIST_FILE = "replay.slip"
 _ROWS_FILE = re.compile(r"rows-([0-9a-f]{32})-(\d{8,18})\.slip")

@@ -276,14 +276,9 @@ def _take_nexts(
         same_kind = arrays[key].shape == arrays[base].shape and dtypes[key] == dtypes[base]
         if key in schema.specs:
             continue  # it was a key of its own at the first add
-        if not schema.specs:
-            if not same_kind:
-                continue
-            # The first episode decides. A few differences cost one row each; if most rows differ, two columns are
-            # smaller.
-            if rows_differ(arrays[key][:-1], arrays[base][1:]).sum() > (length - 1) // 4:
-                continue
-        elif not same_kind:
+        if not same_kind and not schema.specs:
+            continue
+        if not same_kind:
             raise ValueError(
                 f"{show(key)} and {show(base)} have different shapes or dtypes, at the first add they had the same"
             )
