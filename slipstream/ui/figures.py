@@ -146,32 +146,6 @@ def learning_curve(
     return finish_figure(figure, path, title)
 
 
-def rates_over_size(
-    path: str | Path, series: Mapping[str, Sequence[tuple[float, float]]], title: str, xlabel: str, ylabel: str
-) -> Path:
-    """Draw one line per label through (size, rate) points on logarithmic axes, with the last rate written beside it."""
-    if not any(series.values()):
-        raise ValueError("nothing to draw: give at least one series of (size, rate) points")
-    figure = new_figure(8.0, 4.8)
-    axes = figure.subplots()
-    style_axes(axes, xlabel=xlabel, ylabel=ylabel)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    for k, (label, points) in enumerate(series.items()):
-        if not points:
-            continue
-        xs, ys = zip(*points, strict=True)
-        axes.plot(xs, ys, color=SERIES[k % len(SERIES)], marker="o", markersize=5, linewidth=2, label=label)
-        beside = {"xytext": (7, 0), "textcoords": "offset points", "va": "center", "color": INK, "fontsize": 10}
-        axes.annotate(_frames_tick(float(f"{ys[-1]:.3g}")), (xs[-1], ys[-1]), **beside)
-    sizes = sorted({x for points in series.values() for x, _ in points})
-    axes.set_xticks(sizes, [f"{int(x):,}" for x in sizes])
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter(_formatter(_frames_tick))
-    style_legend(axes, loc="best")
-    return finish_figure(figure, path, title)
-
-
 def _draw_learning(axes: Any, rows: Sequence[Mapping[str, Any]], x_name: str, name: str) -> None:
     """Draw a metric of the training, as it is and smoothed, and of the evaluations."""
 

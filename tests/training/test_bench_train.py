@@ -12,12 +12,12 @@ TINY = [
     "algo.rollout_steps=4",
     "algo.minibatches=2",
     "algo.epochs=1",
-    "device=cpu",
 ]
+TINY += ["device=cpu"]
 
 
 @pytest.mark.parametrize("form", ["plain", "torchrl"])
-def test_a_form_is_measured_and_drawn(tmp_path, capsys, monkeypatch, form):
+def test_a_form_is_measured(tmp_path, capsys, monkeypatch, form):
     peers = {}
     if form == "torchrl":
         pytest.importorskip("torchrl")
@@ -25,10 +25,10 @@ def test_a_form_is_measured_and_drawn(tmp_path, capsys, monkeypatch, form):
         peers["torchrl"] = importlib.import_module("train_torchrl").TorchRLTraining
     monkeypatch.setattr("slipstream.cli.bench.train.ROUND_S", 0.01)
     sizes = [4, 8] if form == "plain" else [4]
-    assert train.run([f"sizes={','.join(map(str, sizes))}", f"forms={form}", f"out={tmp_path}", *TINY], peers) == 0
+    words = [f"sizes={','.join(map(str, sizes))}", f"forms={form}", f"out={tmp_path / 'train.md'}"]
+    assert train.run([*words, *TINY], peers) == 0
     table = (tmp_path / "train.md").read_text()
     assert table.count(f"| {form} |") == len(sizes) and "4 steps, 1 x 2 minibatches" in table
-    assert (tmp_path / "train.png").stat().st_size > 5000
     assert "end to end" in capsys.readouterr().out
 
 

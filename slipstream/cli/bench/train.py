@@ -4,7 +4,7 @@
     slipstream bench train sizes=1024,16384          only these
     slipstream bench train forms=plain,compiled      of plain, graphs, compiled
     slipstream bench train algo.bf16=true            any key of `slipstream train`; the defaults are NavRL's settings
-    slipstream bench train out=FOLDER                write train.md, train.json and train.png too
+    slipstream bench train out=train.md              write the table as Markdown too
 
 Every form runs in this process, one after the other, each with its own env, policy and memory.
 `python benchmarks/train_torchrl.py` takes the same words and measures TorchRL's PPO too.
@@ -13,11 +13,10 @@ Every form runs in this process, one after the other, each with its own env, pol
 from __future__ import annotations
 
 import gc
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -92,12 +91,8 @@ def run(argv: list[str], peers: Mapping[str, Peer] = MappingProxyType({})) -> in
     table = make_table(results, device, cfg)
     print(table.render(140))
     if "out" in own:
-        folder = Path(own["out"])
-        folder.mkdir(parents=True, exist_ok=True)
         title = f"{date.today()}, torch {torch.__version__}. {table.title}"
-        (folder / "train.md").write_text(f"{title}\n\n{table.markdown()}")
-        (folder / "train.json").write_text(json.dumps([asdict(result) for result in results], indent=1))
-        print(f"wrote {folder / 'train.md'} and {draw(results, folder / 'train.png', describe_device(device))}")
+        Path(own["out"]).write_text(f"{title}\n\n{table.markdown()}")
     return 0
 
 
@@ -184,15 +179,6 @@ def make_table(results: list[Result], device: torch.device, cfg: TrainConfig) ->
     precision = "bf16" if algo.bf16 else "float32"
     title = f"PPO on {describe_device(device)}, frames per second: {steps}, {precision}; task={cfg.task}"
     return TextTable(title, HEADER, [result.row() for result in results])
-
-
-def draw(results: list[Result], path: Path, where: str) -> Path:
-    """Draw frames per second against the number of environments, one line per form."""
-    from slipstream.ui.figures import rates_over_size
-
-    forms = dict.fromkeys(result.form for result in results)
-    series = {form: [(r.num_envs, r.end_to_end) for r in results if r.form == form] for form in forms}
-    return rates_over_size(path, series, f"PPO training on {where}, end to end", "environments", "frames per second")
 
 
 def _number(text: str) -> int:
