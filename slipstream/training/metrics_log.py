@@ -21,11 +21,6 @@ from slipstream.storage.files import open_in_place, sync_folder, write_file
 from slipstream.storage.tensor_file import Reader
 from slipstream.training.run_folder import RunFolder
 
-# written by the log itself; time_s: wall time spent in the run, over all its resumes
-OWN_KEYS = ("iteration", "frames", "time_s")
-WANDB_MODES = ("online", "offline", "disabled")
-
-
 KEEP_ROWS = 4096  # the newest rows are all kept; of older ones every 2nd, 4th, ... as their number doubles
 MAX_BYTES = 32 << 20  # the file is thinned when it is larger, and twice as large as after the last time
 _ITERATION = re.compile(rb'\{"iteration": (\d{1,18})\b')
@@ -57,8 +52,6 @@ class RunLog:
     ) -> None:
         wandb = dict(wandb or {})
         mode = wandb.pop("mode", None) or "disabled"
-        if mode not in WANDB_MODES:
-            raise ValueError(f"wandb.mode must be one of {', '.join(WANDB_MODES)}, not {mode!r}")
         last = _drop_rows_after(done, run.metrics_path)
         self._run = run
         self._clock = clock
@@ -86,17 +79,13 @@ class RunLog:
             metrics: numbers by name.
             machine: numbers that depend on the machine's speed, such as `checkpoint/queue_size`. metrics.jsonl has them
                 as `perf/NAME`: all keys without `perf/` are the same for the same seed.
-            time_s: when the iteration was done, by `elapsed_s`; by default now.
+            time_s: when the iteration was done, by `elapsed_s`, the wall time spent in the run over all its resumes; by
+                default now.
         """
-        taken = [key for key in OWN_KEYS if key in metrics]
-        if taken:
-            raise ValueError(
-                f"the log writes {', '.join(taken)} itself: leave it out of the metrics, or name it otherwise"
-            )
-        values = {name: _finite(name, value) for name, value in metrics.items()}
-        speed = {name: _finite(name, value) for name, value in (machine or {}).items()}
+        values = {name: _finite(value) for name, value in metrics.items()}
+        speed = {name: _finite(value) for name, value in (machine or {}).items()}
         time_s = round(self.elapsed_s() if time_s is None else time_s, 3)
-        row = {"iteration": iteration, "frames": frames, "time_s": time_s, **values}
+        row = dict(iteration=iteration, frames=frames, time_s=time_s, **values)
         row |= {f"perf/{name}": value for name, value in speed.items()}
         self._file.write(json.dumps(row, allow_nan=False) + "\n")
         self._file.flush()
@@ -261,13 +250,9 @@ def _parse_row(reader: Reader, line: bytes) -> dict[str, Any]:
     return dict(row)
 
 
-def _finite(name: str, value: Any) -> float | None:
+def _finite(value: float) -> float | None:
     """Return the value as a float; None for NaN and infinities, which JSON does not have."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"metric {name!r} must be one number, not {type(value).__name__}") from error
-    return number if math.isfinite(number) else None
+    return float(value) if math.isfinite(value) else None
 
 
 def _start_tensorboard(run: RunFolder, first_new_frame: int) -> Any:
