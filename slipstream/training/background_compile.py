@@ -17,7 +17,6 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
 
 import torch
 
@@ -35,7 +34,7 @@ LIMIT_S = 900  # for compiling; a minute is usual
 NOT_BUILT = 3  # exit code of a process that cannot build the training: a class that only this program knows, memory
 
 
-class KernelCompiler:
+class KernelCompiler(contextlib.AbstractContextManager["KernelCompiler"]):
     """Runs `trainer` as its execution mode says. With `compile=auto` it begins with CUDA graphs, and changes to
     compiled kernels when another process has compiled them.
 
@@ -50,11 +49,8 @@ class KernelCompiler:
         self._started_s = 0.0
         self._pending = can_compile_beside(trainer)  # compiled kernels are still to come
         self._switched_s: float | None = None  # when the change began, while its first iteration runs
-        self._marker = _marker(trainer) if self._pending else None  # of the code as it is now
+        self._marker = _marker(trainer) if self._pending else Path()  # of the code as it is now
         trainer.capture(log, "graphs" if self._pending else None)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exc: object) -> None:
         """End the other process."""
@@ -67,9 +63,8 @@ class KernelCompiler:
             seconds, self._switched_s = time.perf_counter() - self._switched_s, None
             self._log(f"training with compiled kernels, after {seconds:.1f} s to load them")
             with contextlib.suppress(OSError):  # without the marker the next training starts another process again
-                if self._marker is not None:
-                    self._marker.parent.mkdir(parents=True, exist_ok=True)
-                    self._marker.touch()
+                self._marker.parent.mkdir(parents=True, exist_ok=True)
+                self._marker.touch()
         if not self._pending:
             return
         try:
@@ -82,7 +77,7 @@ class KernelCompiler:
 
     def _begin(self) -> None:
         """Start the other process, unless it is not needed or has no room."""
-        if self._marker is not None and self._marker.exists():
+        if self._marker.exists():
             self._switch("the kernels of this training are in the compiler's cache")
         elif not has_memory_for_two(self._trainer.env.device):
             self._switch("the GPU has too little free memory to compile beside the training")

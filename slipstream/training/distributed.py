@@ -162,45 +162,35 @@ class Ranks(OneProcess):
         facts = {key: value for key, value in settings.items() if key not in MAY_DIFFER}
         facts = {"slipstream": code_version(), "torch": torch.__version__} | facts
         place = [_node(), self.local_rank, f"process {os.getpid()} on {socket.gethostname()}"]
-        mine = {"facts": facts, "place": place}
-        store.set(f"rank/{self.rank}", json.dumps(mine, default=str))
+        store.set(f"rank/{self.rank}", json.dumps({"facts": facts, "place": place}, default=str))
         all_ranks = [read(rank, f"rank/{rank}") for rank in range(self.size)]
         for rank, other in enumerate(all_ranks):
-            name = f"rank {rank} of {self.size} ({other['place'][2]})"
-            if "error" in other:
-                _end_once(store, ConfigError(f"{name} cannot start: {other['error']}"), self.timeout_s)
-            theirs, first = other["facts"], all_ranks[0]["facts"]
-            for key in first | theirs:
-                if first.get(key) != theirs.get(key):
-                    both = f"{key}={show(theirs.get(key))}, and rank 0 has {key}={show(first.get(key))}"
-                    error = ConfigError(f"{name} has {both}: give all the same command and the same versions")
-                    _end_once(store, error, self.timeout_s)
-        master, nodes = os.environ["MASTER_ADDR"], [other["place"][0] for other in all_ranks]  # rank 0 runs at master
-        one_machine = len(set(nodes)) == 1 or master in ("127.0.0.1", "localhost", "::1")
-        address = [
-            "127.0.0.1" if one_machine else "" if self.is_root else master,
-            0 if self.is_root else read(0, "guard"),
-        ]
-        tick_s = min(1.0, self.timeout_s * TICK)
-        self._guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", rank_guard.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+            if difference := other.get("error") or _difference(other["facts"], all_ranks[0]["facts"]):
+                name = f"rank {rank} of {self.size} ({other['place'][2]})"
+                _end_once(store, ConfigError(f"{name} {difference}"), self.timeout_s)
+        places = [other["place"] for other in all_ranks]
+        port = self._start_guard(places, 0 if self.is_root else read(0, "guard"))
+        if self.is_root:
+            store.set("guard", port)
+        return store, [place[0] for place in places]
+
+    def _start_guard(self, places: list[Any], port: int) -> str:
+        """Start the guard of this rank, which connects to that of rank 0 at `port`; return the port of rank 0's own."""
+        master = os.environ["MASTER_ADDR"]  # where rank 0 runs
+        one_machine = len({place[0] for place in places}) == 1 or master in ("127.0.0.1", "localhost", "::1")
+        self._tick_s = min(1.0, self.timeout_s * TICK)
+        command = [sys.executable, "-I", "-S", rank_guard.__file__]
+        self._guard = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         self._say(
             rank=self.rank,
-            ranks=[other["place"] for other in all_ranks],
-            address=address,
-            tick_s=tick_s,
-            limit=round(self.timeout_s * SILENT / tick_s),
-            grace=round(self.timeout_s * GRACE / tick_s),
+            ranks=places,
+            address=["127.0.0.1" if one_machine else "" if self.is_root else master, port],
+            tick_s=self._tick_s,
+            limit=round(self.timeout_s * SILENT / self._tick_s),
+            grace=round(self.timeout_s * GRACE / self._tick_s),
         )
-        if self.is_root:
-            assert self._guard.stdout is not None
-            store.set("guard", self._guard.stdout.readline().decode())
-        self._tick_s = tick_s
-        return store, nodes
+        assert self._guard.stdout is not None
+        return self._guard.stdout.readline().decode() if self.is_root else str(port)
 
     # -- exchanges -----------------------------------------------------------------------------------------------------
 
@@ -372,10 +362,22 @@ def failing_together() -> Iterator[None]:
         _end_once(store, named, DistributedConfig().timeout_s)
 
 
+def _difference(theirs: dict[str, Any], first: dict[str, Any]) -> str:
+    """Return what a rank has otherwise than rank 0; an empty text if nothing."""
+    for key in first | theirs:
+        if first.get(key) != theirs.get(key):
+            both = f"has {key}={show(theirs.get(key))}, and rank 0 has {key}={show(first.get(key))}"
+            return f"{both}: give all the same command and the same versions"
+    return ""
+
+
 def post_error(store: dist.Store, rank: int, process: int, text: str) -> None:
     """Let all ranks end as soon as they join, because one of this machine cannot."""
     if not store.check([f"rank/{rank}"]):
-        record = {"error": text, "place": [_node(), 0, f"process {process} on {socket.gethostname()}"]}
+        record = {
+            "error": f"cannot start: {text}",
+            "place": [_node(), 0, f"process {process} on {socket.gethostname()}"],
+        }
         store.set(f"rank/{rank}", json.dumps(record))
         store.set(f"ends/{rank}", "")
 

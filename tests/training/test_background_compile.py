@@ -103,7 +103,7 @@ def test_without_another_process_a_training_stays_as_it_is(monkeypatch):
     assert trainer.modes == ["graphs"] and len(lines) == 1 and "/no/such/program" in lines[0]
 
 
-def test_a_training_that_only_this_process_can_build_is_compiled_here(monkeypatch):
+def test_what_only_this_process_can_build_is_compiled_here(monkeypatch):
     fails = "raise ValueError('my class')"
     script = f"import slipstream.training.background_compile as b\ndef build(cfg): {fails}\nb.Trainer = build; b.main()"
     monkeypatch.setattr(background_compile, "COMMAND", [*NEXT, script])

@@ -93,12 +93,8 @@ def test_a_young_run_is_named(tmp_path):
 
 def test_every_combination_is_a_run_of_its_own(tmp_path):
     words = ["seed=0,1", "model.trunk=[8,8],[16]", f"root={tmp_path}", "name=search"]
-    assert [job.name for job in expand(words, every_key=True)] == [
-        "seed=0_model.trunk=-8-8-",
-        "seed=0_model.trunk=-16-",
-        "seed=1_model.trunk=-8-8-",
-        "seed=1_model.trunk=-16-",
-    ]
+    names = [f"seed={seed}_model.trunk={trunk}" for seed in (0, 1) for trunk in ("-8-8-", "-16-")]
+    assert [job.name for job in expand(words, every_key=True)] == names
     assert [job.name for job in expand(words, every_key=False)] == ["seed=0", "seed=1"]
     assert expand(["seed=3"], every_key=True) == []
 
@@ -178,8 +174,8 @@ subprocess.Popen([sys.executable, "-c", {child!r}], env=env).wait()
 def test_a_failed_training_is_named_and_the_others_finish(tmp_path, capfd, monkeypatch):
     words = ["train", *TINY, f"root={tmp_path}", "name=some", "--multirun", "--jobs", "2"]
     assert main([*words, "env.id=CartPole-v1,NoSuchEnv-v0"]) == 2
-    told = capfd.readouterr()
-    assert "1 of 2 trainings failed (env.id=NoSuchEnv-v0)" in told.err and "env.id=CartPole-v1: done" in told.out
+    printed = capfd.readouterr()
+    assert "1 of 2 trainings failed (env.id=NoSuchEnv-v0)" in printed.err and "env.id=CartPole-v1: done" in printed.out
     assert "NoSuchEnv" in (tmp_path / "some" / "env.id=NoSuchEnv-v0.log").read_text()
 
 

@@ -51,5 +51,5 @@ def test_numba_starting_its_threads_does_not_change_torchs():
     assert run(STARTING.format(before=1, count=0)) == ["1", "2"]  # both keep their own number
 
 
-def test_a_thread_is_given_as_many_cpu_threads_as_the_one_that_starts_it():
+def test_a_thread_gets_the_cpu_threads_of_its_starter():
     assert run(BESIDE) == ["1", "1"]

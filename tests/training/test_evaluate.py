@@ -62,7 +62,7 @@ def test_starts_and_goals_are_the_protocols():
     assert goal[0].tolist() == [-16.0, -24.0, 2.0] and goal[255].tolist() == [16.0, -24.0, 2.0]
 
 
-def test_over_an_empty_world_flying_straight_arrives_when_the_lag_says():
+def test_flying_straight_arrives_when_the_lag_says():
     flights = crossing(straight)
     assert flights.success.all() and not flights.collision.any() and not flights.timeout.any()
     start, goal = evaluation_starts(4, 4.0)
@@ -82,7 +82,7 @@ def test_hovering_is_a_timeout():
     assert flights.timeout.all() and np.isnan(flights.time_to_goal_s).all()
 
 
-def test_a_wall_across_one_map_stops_that_maps_drones_and_no_others(monkeypatch):
+def test_a_wall_stops_the_drones_of_its_map_only(monkeypatch):
     flights = crossing(straight, monkeypatch, [[WALL], []])
     assert flights.collision.tolist() == [[True] * 4, [False] * 4]
     assert flights.success.tolist() == [[False] * 4, [True] * 4]
@@ -106,7 +106,7 @@ def test_paths_are_kept_until_the_flight_is_over(monkeypatch):
     assert flights.paths[ends[0] - 1, 0, 1] < 1.0  # at the wall
 
 
-def test_a_policy_that_gives_nan_is_told_rather_than_judged():
+def test_a_policy_that_gives_nan_is_an_error():
     with pytest.raises(BadActionError, match="NaN"):
         crossing(lambda observation: hovering(observation) * float("nan"), max_steps=3)
 
@@ -145,13 +145,13 @@ class Countdown(TensorEnv):
         return Outcome(torch.ones(self.num_envs), over, torch.zeros_like(over), {"won": won})
 
 
-def test_episodes_that_had_not_ended_count_as_they_stood_and_are_told():
+def test_unfinished_episodes_count_as_they_stood():
     act = lambda observation: torch.zeros(len(observation["x"]), 1)  # noqa: E731
     result = fly_episodes(Countdown(4), act, 3)
     assert result == {"return": 2.25, "length": 2.25, "won": 0.5, "unfinished": 0.25}
 
 
-def test_each_figure_of_an_own_env_has_an_interval_over_its_episodes():
+def test_each_figure_of_an_own_env_has_an_interval():
     act = lambda observation: torch.zeros(len(observation["x"]), 1)  # noqa: E731
     figures = fly_each(Countdown(4), act)
     assert figures["length"].tolist() == [1.0, 2.0, 3.0, 4.0] and figures["won"].tolist() == [0.0, 1.0, 0.0, 1.0]

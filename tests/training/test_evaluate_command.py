@@ -42,7 +42,7 @@ def checkpoint(tmp_path_factory):
     return write_policy(tmp_path_factory.mktemp("policy") / "policy.pt")
 
 
-def test_eval_prints_a_table_draws_a_picture_and_ends_with_one_json_object(checkpoint, tmp_path, monkeypatch, capsys):
+def test_eval_prints_a_table_a_picture_and_json(checkpoint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert (
         main(["eval", f"checkpoint={checkpoint}", *SHORT, "json=true", f"compare={checkpoint}", "out=paths.png"]) == 0
@@ -90,7 +90,7 @@ def test_eval_refuses_formats_that_it_cannot_write(checkpoint, tmp_path, monkeyp
     assert f"out={name}: the name must end in .png, .html, .gif or .mp4" in error and not list(tmp_path.iterdir())
 
 
-def test_the_world_is_the_checkpoints_own_unless_told_otherwise(checkpoint):
+def test_the_world_is_the_checkpoints_own_unless_typed(checkpoint):
     cfg, trained = evaluate.configure([f"checkpoint={checkpoint}"])
     assert (cfg.env.map_half_m, cfg.env.num_obstacles, cfg.env.dyn.num_obstacles, cfg.task) == (4.0, 3, 8, "navigation")
     cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", "env_dyn.num_obstacles=0", "env.dynamics=quadrotor"])
@@ -130,7 +130,7 @@ def test_a_checkpoint_with_an_unknown_key_names_it(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "no checkpoint at"),
         (b"not a checkpoint", "policy.pt"),
@@ -139,7 +139,7 @@ def test_a_checkpoint_with_an_unknown_key_names_it(tmp_path, capsys):
         (torch.zeros(3), "holds neither a Slipstream checkpoint nor NavRL's weights"),
     ],
 )
-def test_a_file_that_is_missing_or_another_is_told_in_one_line(tmp_path, capsys, content, told):
+def test_a_file_that_is_missing_or_another_is_one_line(tmp_path, capsys, content, message):
     path = tmp_path / "policy.pt"
     if isinstance(content, bytes):
         path.write_bytes(content)
@@ -147,10 +147,10 @@ def test_a_file_that_is_missing_or_another_is_told_in_one_line(tmp_path, capsys,
         torch.save(content, path)
     assert main(["eval", f"checkpoint={path}", *SHORT]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("slipstream eval: ") and told in error and error.count("\n") == 1
+    assert error.startswith("slipstream eval: ") and message in error and error.count("\n") == 1
 
 
-def test_a_policy_of_another_task_is_not_compared_and_nothing_flies(checkpoint, capsys, monkeypatch):
+def test_a_policy_of_another_task_is_not_compared(checkpoint, capsys, monkeypatch):
     monkeypatch.setattr(evaluation, "fly", None)
     assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"compare={find_task('aircombat').weights}"]) == 2
     error = capsys.readouterr().err
@@ -159,7 +159,7 @@ def test_a_policy_of_another_task_is_not_compared_and_nothing_flies(checkpoint, 
     )
 
 
-def test_a_policy_is_compared_with_its_own_sensors_and_decision_interval(checkpoint, tmp_path, capsys):
+def test_a_policy_is_compared_with_its_own_sensors(checkpoint, tmp_path, capsys):
     own = ["env.lidar.azimuths=18", "env.observe_moving=false", "env.decision_interval=4"]
     words = ["eval", f"checkpoint={checkpoint}", *SHORT, "eval.picture=false", "env.decision_interval=2"]
     assert main([*words, f"compare={write_policy(tmp_path / 'other.pt', own)}"]) == 0
@@ -168,9 +168,7 @@ def test_a_policy_is_compared_with_its_own_sensors_and_decision_interval(checkpo
     assert shown.count("a decision every 2 physics steps") == 1
 
 
-def test_a_picture_for_a_folder_that_is_not_there_is_refused_and_nothing_flies(
-    checkpoint, tmp_path, capsys, monkeypatch
-):
+def test_a_picture_for_a_missing_folder_is_refused(checkpoint, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(evaluation, "fly", None)
     assert main(["eval", f"checkpoint={checkpoint}", *SHORT, f"out={tmp_path / 'nowhere' / 'paths.png'}"]) == 2
     assert f"there is no folder {tmp_path / 'nowhere'}" in capsys.readouterr().err
@@ -178,9 +176,9 @@ def test_a_picture_for_a_folder_that_is_not_there_is_refused_and_nothing_flies(
 
 
 def test_the_hint_of_more_maps_can_be_pasted(checkpoint):
-    told = []
-    evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), log=told.append)
-    (hint,) = [text for text in told if "take at least 16" in text]
+    lines = []
+    evaluate.run(*evaluate.configure([f"checkpoint={checkpoint}", *SHORT, "eval.picture=false"]), log=lines.append)
+    (hint,) = [text for text in lines if "take at least 16" in text]
     cfg, _ = evaluate.configure([f"checkpoint={checkpoint}", hint.rstrip(")").split()[-1]])
     assert cfg.eval.map_seeds == list(range(11, 27))
 

@@ -62,7 +62,7 @@ def waited(tmp_path_factory):
 
 
 @pytest.mark.parametrize("polls", [1, 2, 100])
-def test_rows_checkpoints_and_best_are_those_of_a_training_that_waits(waited, slow, tmp_path, polls):
+def test_rows_and_files_are_those_of_a_run_that_waits(waited, slow, tmp_path, polls):
     slow(polls)
     beside = run(tmp_path, "beside")
     rows = rows_of(beside)
@@ -73,7 +73,7 @@ def test_rows_checkpoints_and_best_are_those_of_a_training_that_waits(waited, sl
     assert not differences(best(beside), best(waited))
 
 
-def test_a_training_that_is_stopped_counts_the_evaluation_that_runs(waited, slow, tmp_path, monkeypatch):
+def test_a_stopped_run_counts_the_evaluation_that_runs(waited, slow, tmp_path, monkeypatch):
     slow(100)
     monkeypatch.setattr(RunOutputs, "stop_requested", property(lambda out: out.trainer.frames >= 5 * 64))
     stopped = run(tmp_path, "stopped")
@@ -82,7 +82,7 @@ def test_a_training_that_is_stopped_counts_the_evaluation_that_runs(waited, slow
     assert not differences(best(stopped), best(waited))
 
 
-def test_a_training_that_fails_beside_an_evaluation_logs_its_rows(waited, slow, tmp_path, monkeypatch):
+def test_a_run_that_fails_beside_an_evaluation_logs_its_rows(waited, slow, tmp_path, monkeypatch):
     slow(100)
     step = Trainer.step
 

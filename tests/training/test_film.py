@@ -25,7 +25,7 @@ def draw(path, **settings):
     return picture.film(path, TIMES, **settings)
 
 
-def test_a_gif_has_25_frames_per_second_and_a_last_frame_that_stays(tmp_path):
+def test_a_gif_has_25_frames_per_second_and_holds_the_last(tmp_path):
     shares = []
     with Image.open(draw(tmp_path / "flight.gif", progress=shares.append)) as image:
         durations = []

@@ -35,7 +35,7 @@ class Screen:
         return self.file.getvalue().splitlines()
 
 
-def test_without_a_terminal_a_line_comes_every_10_seconds_and_at_the_end():
+def test_without_a_terminal_a_line_comes_every_10_seconds():
     screen = Screen(terminal=False)
     with screen.view() as view:
         for i in range(25):  # one iteration a second, 10 frames each
@@ -65,7 +65,7 @@ def test_a_plain_line_names_what_is_known_and_nothing_else():
     assert screen.lines == [f"{first}  frames/s 1  success 50.0 %"]
 
 
-def test_a_run_that_fails_before_its_first_iteration_prints_nothing():
+def test_a_run_that_fails_at_once_prints_nothing():
     screen = Screen(terminal=False)
     with pytest.raises(RuntimeError), screen.view():
         raise RuntimeError
@@ -81,7 +81,7 @@ def test_time_left_follows_the_speed_of_this_start():
     assert "left 0:40" in screen.lines[0]
 
 
-def test_the_live_area_shows_progress_metrics_and_the_share_of_each_phase():
+def test_the_live_area_shows_progress_metrics_and_phases():
     screen = Screen(terminal=True)
     with screen.view() as view:
         view.update(25, 250, 0.25, METRICS, STATS)
@@ -120,7 +120,7 @@ def test_counts_are_short():
     assert [format_count(number) for number in numbers] == list(numbers.values())
 
 
-def test_episode_metrics_are_means_over_recent_episodes_with_their_number():
+def test_episode_metrics_are_means_over_recent_episodes():
     screen = Screen(terminal=False)
     view = screen.view()
     view.update(1, 10, 0.01, {"episode/count": 4.0, "episode/success": 1.0}, {})

@@ -53,7 +53,7 @@ def test_an_empty_field_and_a_drone_that_never_flew(tmp_path):
     assert size_of_png(tmp_path / "a.png") == (1600, 1760)
 
 
-def test_the_view_holds_map_and_flights_but_not_a_drone_that_flew_off():
+def test_the_view_leaves_out_a_drone_that_flew_off():
     goals = np.zeros((1, 2))
     assert view_half_m(np.full((2, 1, 3), 24.0), goals, 20.0) == pytest.approx(25.0)
     assert view_half_m(np.full((2, 1, 3), 5.0), goals, 20.0) == pytest.approx(21.0)
@@ -61,7 +61,7 @@ def test_the_view_holds_map_and_flights_but_not_a_drone_that_flew_off():
     assert view_half_m(flown_off, goals, 20.0) == pytest.approx(27.0)
 
 
-def test_learning_curve_draws_with_gaps_without_time_and_with_one_row(tmp_path):
+def test_learning_curve_draws_gaps_and_a_single_row(tmp_path):
     rows = [
         {"iteration": i, "frames": 32 * i, "time_s": 2.0 * i, "episode/success": i / 100, "episode/return": None}
         for i in range(100)
@@ -84,7 +84,7 @@ def test_own_metrics_have_panels_of_their_own(tmp_path):
     assert more[1] > 2 * alone[1]
 
 
-def test_importing_loads_no_matplotlib_and_drawing_changes_no_global(tmp_path):
+def test_drawing_changes_no_global_of_matplotlib(tmp_path):
     program = f"""
 import sys
 import slipstream.ui.figures as runs

@@ -128,7 +128,7 @@ def test_the_settings_of_a_repository_run_no_program(repository, tmp_path):
     assert not ran.exists()
 
 
-def test_a_run_started_in_a_repository_keeps_its_state_and_the_versions(repository, tmp_path, monkeypatch):
+def test_a_run_keeps_the_state_of_the_repository(repository, tmp_path, monkeypatch):
     monkeypatch.chdir(repository)
     run = RunFolder.create(tmp_path / "runs", "a", {})
     saved = json.loads((run.path / "git.json").read_text())
@@ -142,7 +142,7 @@ def test_a_folder_without_git_is_no_error(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("used", ["", "metrics.jsonl", "checkpoints/ckpt_000001.pt.slip", "best.pt"])
-def test_a_run_that_fails_before_it_did_anything_leaves_no_folder(tmp_path, used):
+def test_a_run_that_fails_at_once_leaves_no_folder(tmp_path, used):
     run = RunFolder.create(tmp_path, "a", {})
     (run.path / "metrics.jsonl").touch()
     if used:

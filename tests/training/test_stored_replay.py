@@ -116,7 +116,7 @@ def test_a_replay_folder_becomes_the_same_transitions(tmp_path, sampler):
         assert filled(tmp_path, "algo.prioritised=true")[0] == held(buffer)
 
 
-def test_a_saved_ring_becomes_the_same_transitions_and_a_ring_takes_them(tmp_path):
+def test_a_saved_ring_becomes_the_same_transitions(tmp_path):
     batches = collect()
     with ReplayBuffer(80, storage="ring", sampler=PrioritizedSampler()) as source:
         for batch in batches:

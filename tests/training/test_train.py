@@ -71,7 +71,7 @@ def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path, capsys):
     assert [(run.path / "learning.png").exists() for run in (whole, longer)] == [False, True]
 
 
-def test_the_log_has_a_row_an_iteration_with_losses_episodes_and_times(whole):
+def test_the_log_has_a_row_per_iteration(whole):
     rows = read_metrics(whole.path)
     assert [row["iteration"] for row in rows] == list(range(1, 9))
     assert [row["frames"] for row in rows] == [64 * (i + 1) for i in range(8)]
@@ -96,7 +96,7 @@ def test_it_evaluates_every_interval_and_at_the_end(whole):
     assert evaluated == [3, 6, 8]
 
 
-def test_the_best_policy_is_whole_in_itself(whole):
+def test_the_best_policy_is_complete(whole):
     loaded = load_policy(whole.path)
     assert loaded.path.name == "best.pt" and loaded.trained_env["num_envs"] == 8
     assert set(loaded.state["policy"]) == set(state_of(whole)["algo"]["policy"])
@@ -165,9 +165,7 @@ def test_how_often_it_evaluates_does_not_change_what_it_learns(whole, tmp_path):
 
 
 @pytest.mark.parametrize(("number", "iteration"), [(signal.SIGINT, 3), (signal.SIGTERM, 4)])
-def test_a_run_stopped_by_a_signal_and_resumed_is_the_run_that_never_stopped(
-    whole, tmp_path, monkeypatch, number, iteration
-):
+def test_a_stopped_and_resumed_run_equals_an_undisturbed_one(whole, tmp_path, monkeypatch, number, iteration):
     at_iteration(monkeypatch, iteration, lambda: os.kill(os.getpid(), number))
     folder = run_tiny(tmp_path, "stopped")
     assert state_of(folder)["iteration"] == iteration + 1 and len(read_metrics(folder.path)) == iteration + 1
@@ -193,7 +191,7 @@ def test_a_run_that_died_flies_again_from_its_last_checkpoint(whole, tmp_path, m
     assert rows_of(whole) == rows_of(folder)
 
 
-def test_a_finished_run_goes_on_when_given_more_frames(tmp_path):
+def test_a_finished_run_continues_with_more_frames(tmp_path):
     folder = run_tiny(tmp_path, "more", "total_frames=128", "eval_interval=0")
     resume(folder)  # nothing left to do
     assert len(read_metrics(folder.path)) == 2
@@ -228,7 +226,7 @@ def test_resume_and_init_together_are_refused(whole):
         load_train([f"resume={whole.path}", "init=x.pt"])
 
 
-def test_a_folder_without_a_run_or_a_checkpoint_is_told(tmp_path, capsys):
+def test_a_folder_without_a_run_or_a_checkpoint_is_named(tmp_path, capsys):
     assert main(["train", f"resume={tmp_path / 'nowhere'}"]) == 2
     assert "does not exist" in capsys.readouterr().err
     RunFolder.create(tmp_path, "young", {"task": "navigation"})
@@ -305,12 +303,12 @@ def spoilt(whole, path, *names):
     return path
 
 
-def test_a_policy_that_gives_nan_stops_the_run_and_names_the_remedy(whole, tmp_path):
+def test_a_policy_that_gives_nan_stops_with_the_remedy(whole, tmp_path):
     with pytest.raises((BadActionError, FloatingPointError), match=r"algo\.learning_rate"):
         run_tiny(tmp_path, "nan", f"init={spoilt(whole, tmp_path / 'nan.pt', 'actor.alpha_layer.weight')}")
 
 
-def test_a_critic_that_gives_nan_stops_the_run_before_a_checkpoint_is_written(whole, tmp_path, capsys):
+def test_a_critic_that_gives_nan_stops_before_a_checkpoint(whole, tmp_path, capsys):
     file = spoilt(whole, tmp_path / "nan.pt", "critic.bias")
     assert main(["train", *WORDS, f"root={tmp_path}", "name=nan", f"init={file}"]) == 2
     error = capsys.readouterr().err
@@ -334,7 +332,7 @@ def test_the_time_a_run_has_used_is_kept_for_its_resume(tmp_path, capsys):
     assert "performance" not in capsys.readouterr().out.lower()  # quiet=true is quiet
 
 
-def test_a_single_checkpoint_cannot_be_resumed_but_names_what_can(whole):
+def test_a_single_checkpoint_cannot_be_resumed(whole):
     file = next(whole.checkpoints.glob("ckpt_000004*"))
     with pytest.raises(ConfigError, match="init="):
         load_train([f"resume={file}"])
@@ -343,7 +341,7 @@ def test_a_single_checkpoint_cannot_be_resumed_but_names_what_can(whole):
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_training_waits_for_a_slow_disk_and_loses_no_checkpoint(tmp_path, capsys, monkeypatch):
+def test_a_run_waits_for_a_slow_disk(tmp_path, capsys, monkeypatch):
     write = AsyncCheckpointSaver._write
     monkeypatch.setattr(AsyncCheckpointSaver, "_write", lambda *args: (time.sleep(0.3), write(*args)))
     monkeypatch.setattr(AsyncCheckpointSaver.shutdown, "__defaults__", (0.01,))
@@ -354,7 +352,7 @@ def test_a_training_waits_for_a_slow_disk_and_loses_no_checkpoint(tmp_path, caps
     assert "still saving (Ctrl-C twice exits without saving)" in capsys.readouterr().err
 
 
-def test_a_trainer_is_closed_even_if_the_run_fails_before_its_first_step(tmp_path, monkeypatch):
+def test_a_trainer_is_closed_if_the_run_fails_at_once(tmp_path, monkeypatch):
     closed = []
     monkeypatch.setattr(Trainer, "close", lambda self: closed.append(True))
     monkeypatch.setattr(RunFolder, "create", classmethod(lambda *args: 1 / 0))

@@ -67,7 +67,7 @@ def test_a_clone_acts_as_the_expert(cloned):
 
 
 @pytest.mark.parametrize("words", [[], ["algo.data=FLOWN"]])
-def test_a_smaller_student_with_fewer_sensors_approaches_its_teacher(cloned, flown, words):
+def test_a_smaller_student_approaches_its_teacher(cloned, flown, words):
     """The student reads `cart` alone; the teacher reads everything."""
     words = [word.replace("FLOWN", str(flown[False])) for word in words]
     small = [*WORDS, f"algo.teacher={cloned.path}", "model.trunk=[16]", "model.keys=[cart]", "algo.entropy=0"]
@@ -81,7 +81,7 @@ def test_a_smaller_student_with_fewer_sensors_approaches_its_teacher(cloned, flo
     assert last["bc/error"] < 0.06 < first["bc/error"] and 0 < last["bc/loss"] < 0.2 * first["bc/loss"]
 
 
-def test_a_student_with_memory_learns_what_its_sensors_do_not_show(cloned):
+def test_a_student_with_memory_learns_what_it_cannot_see(cloned):
     """The student sees the place alone; the teacher acts by the velocity too."""
     words = [*WORDS, f"algo.teacher={cloned.path}", "model.keys=[place]", "model.hidden_size=16", "total_frames=8192"]
     words += [
@@ -156,7 +156,7 @@ def test_actions_of_a_teacher_of_another_kind_are_learned():
 @pytest.mark.parametrize(
     "spec", [Box((2,), -1.0, 3.0), Box((2,)), Discrete(5), Hybrid((-1.0, 0.0), (1.0, 2.0), switches=2)]
 )
-def test_the_divergence_is_the_expected_difference_of_log_probabilities(spec):
+def test_the_divergence_is_that_of_log_probabilities(spec):
     torch.manual_seed(0)
     head = action_head(6, spec)
     for parameter in head.parameters():
@@ -202,7 +202,7 @@ def test_what_cannot_be_learned_from_is_refused(flown, words, message):
         Trainer(load_train([*WORDS, *words]))
 
 
-def test_a_teacher_for_other_observations_is_refused_in_one_sentence(cloned, capsys):
+def test_a_teacher_for_other_observations_is_refused(cloned, capsys):
     words = [*WORDS, f"algo.teacher={cloned.path}", "env.more=true", f"root={cloned.path.parent}", "name=refused"]
     assert main(["train", *words]) == 2
     said = capsys.readouterr().err.strip()

@@ -19,7 +19,7 @@ def base_of(path):
         return slip.base
 
 
-def test_a_run_resumed_from_a_difference_is_the_run_that_never_stopped(tmp_path):
+def test_a_run_resumes_from_a_difference_bit_for_bit(tmp_path):
     whole = run_tiny(tmp_path, "whole", "checkpoint_full_every=4", "keep_checkpoints=3")
     kept = sorted(whole.checkpoints.glob("ckpt_*"))
     assert [base_of(path) is not None for path in kept] == [

@@ -66,7 +66,7 @@ def test_a_run_without_a_checkpoint_says_so(tmp_path, monkeypatch, capsys):
     )
 
 
-def test_a_log_that_finds_no_space_is_told_as_well(tmp_path, monkeypatch, capsys):
+def test_a_log_that_finds_no_space_is_explained(tmp_path, monkeypatch, capsys):
     plain = RunLog.write
 
     def write(log, iteration, *rest):

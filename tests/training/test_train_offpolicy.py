@@ -59,7 +59,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_run_learns_after_the_warm_up_and_leaves_what_eval_needs(whole, run, capsys):
+def test_a_run_learns_after_the_warm_up_and_is_evaluated(whole, run, capsys):
     folder = whole(run)
     rows = read_metrics(folder.path)
     assert len(rows) == 6
@@ -79,7 +79,7 @@ def test_a_run_learns_after_the_warm_up_and_leaves_what_eval_needs(whole, run, c
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_run_that_died_goes_on_from_its_last_checkpoint_bit_for_bit(whole, tmp_path, monkeypatch, run):
+def test_a_run_that_died_resumes_bit_for_bit(whole, tmp_path, monkeypatch, run):
     def die():
         raise MemoryError("the machine went away")
 
@@ -99,7 +99,7 @@ def test_the_first_logged_actor_loss_of_td3_is_one():
     assert metrics["loss/actor"] != 0
 
 
-def test_without_its_replay_a_resumed_run_fills_a_new_one_and_does_not_act_at_random(tmp_path):
+def test_without_its_replay_a_resumed_run_fills_a_new_one(tmp_path):
     folder = run_short(tmp_path, "bare", "sac", "algo.save_replay=off", "total_frames=256", "eval_interval=0")
     assert "replay" not in state_of(folder)["algo"]
     train.run(load_train([f"resume={folder.path}", "total_frames=512"]))
@@ -108,7 +108,7 @@ def test_without_its_replay_a_resumed_run_fills_a_new_one_and_does_not_act_at_ra
     assert state_of(folder)["algo"]["policy"]["random_share"].item() == 0
 
 
-def test_a_replay_of_another_kind_of_device_is_left_out_and_filled_again(capsys):
+def test_a_replay_of_another_device_is_filled_again(capsys):
     job = Trainer(load_train(words_of("sac")))
     job.learner.update(job.collector.rollout())
     state = job.learner.state_dict()
@@ -118,7 +118,7 @@ def test_a_replay_of_another_kind_of_device_is_left_out_and_filled_again(capsys)
     assert len(other.learner.buffer) == 0 and "the replay buffer starts empty" in capsys.readouterr().err
 
 
-def test_a_large_replay_stays_out_of_checkpoints_unless_asked_for(monkeypatch):
+def test_a_large_replay_is_saved_only_if_asked_for(monkeypatch):
     monkeypatch.setattr("slipstream.algorithms.offpolicy.SMALL_BYTES", 10)
     for setting, kept in (("auto", False), ("on", True), ("off", False)):
         job = Trainer(load_train([*words_of("sac"), f"algo.save_replay={setting}"]))
@@ -129,11 +129,11 @@ def test_a_large_replay_stays_out_of_checkpoints_unless_asked_for(monkeypatch):
 def test_priorities_follow_the_errors():
     job = Trainer(load_train([*words_of("dqn"), "algo.warmup=1"]))
     assert isinstance(job.learner, ReplayLearner)
-    told = []
+    updates = []
     plain = job.learner.buffer.update_priority
-    job.learner.buffer.update_priority = lambda index, error: told.append((index, error)) or plain(index, error)
+    job.learner.buffer.update_priority = lambda index, error: updates.append((index, error)) or plain(index, error)
     job.learner.update(job.collector.rollout())
-    ((index, error),) = told
+    ((index, error),) = updates
     assert index.shape == error.shape == (3 * 16,) and (error >= 0).all()
 
 
@@ -148,7 +148,7 @@ def test_init_starts_from_the_policy_of_another_run(whole):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["algo=dqn"], r"algo=sac or algo=td3.*env\.actions=discrete"),
         (["algo=sac", "env.actions=discrete"], r"algo=dqn"),
@@ -161,8 +161,8 @@ def test_init_starts_from_the_policy_of_another_run(whole):
         (["task=gym", "env.id=CartPol-v1"], r"env\.id=CartPol-v1"),
     ],
 )
-def test_what_does_not_go_together_is_told_with_the_remedy(words, told):
-    with pytest.raises(ValueError, match=told):
+def test_what_does_not_fit_together_is_refused_with_the_remedy(words, message):
+    with pytest.raises(ValueError, match=message):
         Trainer(
             load_train(
                 [*words, *(["env.num_envs=2", "env.num_obstacles=0"] if "task=gym" not in words else []), "device=cpu"]

@@ -87,7 +87,7 @@ def own_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_process_stopped_by_a_signal_leaves_a_run_that_goes_on_as_if_nothing_had_been(own_folder, number):
+def test_a_process_stopped_by_a_signal_leaves_a_resumable_run(own_folder, number):
     words = [*OWN_RUN, "env.stop_at=14", f"env.signal={number.value}"]
     stopped = slipstream(own_folder, "train", *words, "name=stopped", TRAINING="1")
     assert stopped.returncode == (130 if number == signal.SIGINT else 75), stopped.stderr
@@ -123,7 +123,7 @@ def test_an_env_of_ones_own_is_trained_and_evaluated_like_ours(own_folder, capsy
     assert "compare=" in capsys.readouterr().err
 
 
-def test_an_observation_that_is_not_its_specs_ends_a_training_with_a_sentence(own_folder, capsys):
+def test_an_observation_unlike_its_spec_is_one_sentence(own_folder, capsys):
     source = (own_folder / "slope_env.py").read_text()
     assert source.count("self.x.clone()}") == 1
     (own_folder / "mistaken_env.py").write_text(source.replace("self.x.clone()}", "self.x[:, :0].clone()}"))

@@ -40,7 +40,7 @@ def state(folder):
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.parametrize("mode", ["on", "on_policy"])
-def test_a_run_repeats_and_a_stopped_one_goes_on_as_if_it_had_not_been(tmp_path, mode, algo):
+def test_a_pipelined_run_repeats_and_resumes_bit_for_bit(tmp_path, mode, algo):
     words = ALGORITHMS[algo]
     whole = run(tmp_path, "whole", mode, *words)
     again = run(tmp_path, "again", mode, *words, "collect.prefetch_count=1")
@@ -53,7 +53,7 @@ def test_a_run_repeats_and_a_stopped_one_goes_on_as_if_it_had_not_been(tmp_path,
     assert any("eval/success" in row for row in rows)
 
 
-def test_on_policy_the_first_update_has_no_ratio_but_one_and_late_data_have():
+def test_late_data_have_ratios_other_than_one():
     """The KL of the first minibatch is 0 by on-policy data; by older data as well, since the clip is around the present
     weights."""
     job = Trainer(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on", "algo.minibatches=1", "algo.epochs=1"]))

@@ -45,12 +45,12 @@ def test_two_ranks_learn_as_one_process_and_resume_bit_for_bit(tmp_path):
 
 
 @pytest.mark.soak
-def test_memory_off_policy_and_league_resume_bit_for_bit_in_two_ranks(tmp_path):
+def test_gru_sac_and_league_resume_bit_for_bit_in_two_ranks(tmp_path):
     run_cases(tmp_path, "resume:gru", "resume:sac", "resume:league")
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.soak)])
-def test_a_rank_that_is_killed_or_stopped_ends_the_job_and_nothing_is_lost(tmp_path, count):
+def test_a_killed_or_stopped_rank_ends_the_job(tmp_path, count):
     run_cases(tmp_path, f"stops:{count}:1")
 
 
@@ -89,7 +89,7 @@ def wait_for_checkpoint(process, folder, number):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
-def test_the_command_starts_ranks_stops_them_and_names_one_that_is_killed(tmp_path, start):
+def test_the_command_starts_stops_and_names_ranks(tmp_path, start):
     folder = tmp_path / "run"
     words = [*TINY, f"root={tmp_path}", "name=run", "device=cpu", "gpus=2", "total_frames=128000000"]
     first = start("slipstream", "train", *words)
@@ -135,7 +135,6 @@ def refusal(capfd, *words, command="train"):
     ("words", "message"),
     [
         (["gpus=0"], "gpus must be auto or a number from 1 on, not 0"),
-        (["gpus=-1"], "gpus must be auto or a number from 1 on, not -1"),
         (["gpus=many"], "gpus must be a whole number or auto, not 'many'"),
         (["gpus=64"], "gpus=64: torch finds 2 GPUs on this machine: give gpus=2 or gpus=auto"),
         (["gpus=auto", "device=cpu"], "gpus=auto counts GPUs: give a number of processes with device=cpu"),
@@ -143,8 +142,6 @@ def refusal(capfd, *words, command="train"):
         (["gpus=100000", "device=cpu"], "would start as many processes"),
         (["gpus=2", "env.num_envs=auto"], "gpus=2 does not work with env.num_envs=auto"),
         (["gpus=2", "distributed.timeout_s=0"], r"distributed.timeout_s must be in \[1, 86400\], not 0"),
-        (["gpus=2", "distributed.capture=maybe"], "distributed.capture must be auto or off, not 'maybe'"),
-        (["resume_envs=old"], "resume_envs must be saved or fresh, not 'old'"),
     ],
 )
 def test_a_number_of_ranks_that_cannot_be_is_refused(monkeypatch, capfd, words, message):
@@ -216,7 +213,7 @@ def test_every_node_names_a_rank_that_is_lost(tmp_path, start, fault):
         assert "frame #" not in text
 
 
-def test_ranks_with_other_settings_versions_or_folders_do_not_begin(tmp_path):
+def test_ranks_with_other_settings_or_versions_do_not_begin(tmp_path):
     run_cases(tmp_path, "differ")
 
 

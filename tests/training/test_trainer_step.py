@@ -33,7 +33,7 @@ def test_a_step_collects_learns_and_publishes():
     assert metrics["kl"] == values["kl"] and "episode/count" in metrics and "bad_actions" not in metrics
 
 
-def test_a_loss_that_is_not_finite_ends_a_training_with_the_remedy():
+def test_a_loss_that_is_not_finite_ends_with_the_remedy():
     trainer = Trainer(load_train(TINY))
     values = {name: x.tolist() for name, x in trainer.step().metrics.items()}
     with pytest.raises(FloatingPointError, match="loss/value is not a number.*algo.learning_rate="):

@@ -281,33 +281,20 @@ def differ(root) -> None:
         if rank == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    absent = [f"resume={root / 'absent'}"]
+    resumes, absent = [f"resume={one}"], [f"resume={root / 'absent'}"]
+    quick = [*first, "distributed.timeout_s=3"]
+    rate, seed = [*first, "algo.learning_rate=2e-4"], [*first, "seed=1"]
     cases = (
-        (
-            first,
-            [*first, "algo.learning_rate=2e-4"],
-            None,
-            "rank 2 of 4 .* has algo.learning_rate=0.0002, and rank 0 has",
-        ),
-        (
-            first,
-            [*first, "seed=1"],
-            None,
-            "rank 2 of 4 .* has seed=1, and rank 0 has seed=0: give all the same command",
-        ),
+        (first, rate, None, "rank 2 of 4 .* has algo.learning_rate=0.0002, and rank 0 has"),
+        (first, seed, None, "rank 2 of 4 .* has seed=1, and rank 0 has seed=0: give all the same command"),
         (first, first, other_code, r"has slipstream=0.1.0 \(code 01234567\), and rank 0 has slipstream="),
         (first, first, other_device, "has device=cuda, and rank 0 has device=cpu"),
         (first, [*first, "algo.epochs=many"], None, "algo.epochs must be"),
         (first, [*first, "env.num_envs=auto"], None, "env.num_envs=auto is measured in one process"),
-        ([f"resume={one}"], absent, None, "absent"),
-        (absent, [f"resume={one}"], None, "absent"),
+        (resumes, absent, None, "absent"),
+        (absent, resumes, None, "absent"),
         (first, first, broken_later, "no license"),
-        (
-            [*first, "distributed.timeout_s=3"],
-            [*first, "distributed.timeout_s=3"],
-            killed,
-            "rank 3 of 4 has not started within 3 s of this one",
-        ),
+        (quick, quick, killed, "rank 3 of 4 has not started within 3 s of this one"),
     )
     for words, others, change, message in cases:
 
