@@ -10,6 +10,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,18 @@ from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.disturbance import Disturbance, DisturbanceConfig
 from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
 from slipstream.tasks.navigation.physics.obstacles import SEEN_COLUMNS, MovingObstacles, MovingObstaclesConfig
+from slipstream.tasks.navigation.physics.places import (
+    GENERATORS,
+    START_HEIGHTS_M,
+    Routes,
+    build_solids,
+    draw_routes,
+    half_side,
+    read_routes,
+)
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
+from slipstream.tasks.navigation.physics.voxel_lidar import VoxelLidar
+from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
 
 NEAREST = 5  # moving obstacles observed
@@ -36,7 +48,6 @@ BODY_RADIUS_M = 0.3
 HEIGHT_LIMITS_M = (0.2, 4.0)
 HEIGHT_SLACK_M = 0.2
 START_MARGIN_M = 4.0  # distance of starts and goals from the map
-START_HEIGHTS_M = (0.5, 2.5)
 GOALS = ("any", "opposite")
 BOUNDARIES = ("none", "terminate")
 BOUNDARY_SLACK_M = 2.0  # around the start and the goal, where a drone may overshoot
@@ -74,13 +85,21 @@ class NavigationConfig:
     num_obstacles: int = 350
     num_worlds: int = 1  # maps, shared evenly by the drones; at most one per drone
     world_seeds: list[int] = field(default_factory=list)  # one per world; by default derived from the env's seed
-    map_half_m: float = 20.0
+    map: str = "boxes"  # forest, corridors, rooms, warehouse; or a file, or a folder of files (docs/own-maps.md)
+    density: float | list[float] = 0.5  # of a generated map: 0 to 1, or [low, high], drawn per map
+    voxel_m: float | None = None  # side of the cubes of all maps but boxes; null: 0.2 generated, 0.1 from a file
+    ground_m: float = 0.0  # height in the coordinates of the map's file where the ground is
+    map_half_m: float = 20.0  # of a file: as large as it is
+    body_radius_m: float = BODY_RADIUS_M
+    goal_radius_m: float = GOAL_RADIUS_M
+    min_height_m: float = HEIGHT_LIMITS_M[0]
+    max_height_m: float = HEIGHT_LIMITS_M[1]
     dt_s: float = 0.016
     decision_interval: int = 1  # physics steps per action
     max_episode_steps: int = 2200  # physics steps
     random_clock: bool = True  # first episodes start at a random step, so that timeouts are spread out
     goal_ends_episode: bool = False  # truncate the episode when the goal is reached
-    goals: str = "any"  # on any side of the map, as NavRL; opposite: across the map from the start
+    goals: str = "any"  # on any side of map=boxes, as NavRL; opposite: across it; or a CSV file of ways
     boundary: str = "none"  # terminate: an episode ends where the drone leaves the map to fly around the obstacles
     dynamics: str = "velocity_lag"  # or quadrotor
     actions: str = "continuous"  # or discrete
@@ -97,8 +116,18 @@ class NavigationConfig:
     def __post_init__(self) -> None:
         if self.dynamics not in DYNAMICS:
             raise ValueError(f"unknown dynamics '{self.dynamics}': use one of {', '.join(DYNAMICS)}")
-        if self.goals not in GOALS:
-            raise ValueError(f"unknown goals '{self.goals}': use {' or '.join(GOALS)}")
+        if self.goals not in GOALS and not self.goals.endswith(".csv"):
+            raise ValueError(f"unknown goals '{self.goals}': use {' or '.join(GOALS)}, or a .csv file")
+        ends = self.density if isinstance(self.density, list) else [self.density] * 2
+        if len(ends) != 2 or not 0 <= ends[0] <= ends[1] <= 1:
+            raise ValueError(f"env.density={self.density} must be a number in [0, 1], or a range such as [0.2, 0.8]")
+        check_range(self, "voxel_m", minimum=0.02, maximum=2, section="env.")
+        check_range(self, "body_radius_m", "goal_radius_m", above=0, maximum=10, section="env.")
+        if not 0 <= self.min_height_m < self.max_height_m <= 1000:
+            raise ValueError(
+                f"env.min_height_m={self.min_height_m:g} and env.max_height_m={self.max_height_m:g} must be in [0, 1000], the "
+                "smaller one first"
+            )
         if self.boundary not in BOUNDARIES:
             raise ValueError(f"unknown boundary '{self.boundary}': use {' or '.join(BOUNDARIES)}")
         if self.actions not in ("continuous", "discrete"):
@@ -116,6 +145,11 @@ class NavigationConfig:
             raise ValueError(
                 f"env.world_seeds has {len(self.world_seeds)} seeds, but env.num_worlds={self.num_worlds}: give one per world"
             )
+
+    @property
+    def needs_voxels(self) -> bool:
+        """Whether map=boxes is needed as voxels too: for rays in any direction, or to check given goals."""
+        return self.lidar.is_partial or self.goals not in GOALS
 
 
 class NavigationEnv(TensorEnv):
@@ -148,10 +182,27 @@ class NavigationEnv(TensorEnv):
         worlds = config.num_worlds
         self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
         self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
+        self.voxels: VoxelWorld | None = None
+        self.routes: Routes | None = None
+        if config.map != "boxes" or config.needs_voxels:
+            solids, offsets = build_solids(config, self.world_seeds)
+            self.voxels = VoxelWorld.build(solids, device, config.backend)
+            if config.map not in ("boxes", *GENERATORS):
+                self.config = config = replace(config, map_half_m=half_side(solids))
+        if config.goals not in GOALS:
+            assert self.voxels is not None
+            self.routes = read_routes(Path(config.goals), self.voxels, offsets, config, device)
+        elif config.map != "boxes":
+            self.routes = draw_routes(solids, self.world_seeds, config, device)
         seeds, half_m = self.world_seeds, config.map_half_m
         place_moving = partial(MovingObstacles, config.dyn, seeds, config.dt_s, half_m, device, config.backend)
         movers, kernels = run_beside(device, place_moving, self._compile_kernels)
-        self.grid = WorldGrid.generate(seeds, config.num_obstacles, config.lidar.range_m, half_m, device)
+        self.grid: WorldGrid | VoxelWorld
+        if config.map == "boxes":
+            self.grid = WorldGrid.generate(seeds, config.num_obstacles, config.lidar.range_m, half_m, device)
+        else:
+            assert self.voxels is not None
+            self.grid = self.voxels
         self.movers = movers.result()
         self.lidar, self.drone = self._make_physics()
         self.sync_is_cheap &= self.lidar.backend == "native"  # the PyTorch form never branches on values, as on a GPU
@@ -171,11 +222,17 @@ class NavigationEnv(TensorEnv):
             *("goal", "direction", "heading", "height_band", "clock"),
             *("episode", "reached", "vel_before", "untouched"),
         )
+        if self.routes is not None:
+            self.route = torch.zeros(n, self.routes.goals.shape[2], 3, device=device)  # the goals of this episode
+            self.legs = torch.ones(n, dtype=torch.int64, device=device)  # how many they are
+            self.leg = torch.zeros(n, dtype=torch.int64, device=device)  # the present one
+            self.state_names = (*self.state_names, "route", "legs", "leg")
         self._parts = {"drone": self.drone, "movers": self.movers, "disturbance": self.disturbance}
 
         beams = (1, config.lidar.azimuths, len(config.lidar.elevations_deg))
         beam_numbers = np.arange(1, 1 + int(np.prod(beams))).reshape(beams)
-        mirrored = np.roll(beam_numbers[:, ::-1], 1, 1)  # the beam of azimuth h is that of -h
+        # the beam of azimuth h is that of -h
+        mirrored = beam_numbers[:, ::-1] if config.lidar.fov_deg < 360 else np.roll(beam_numbers[:, ::-1], 1, 1)
         self.observation_spec = {
             "state": Box(
                 (8,), mirror=(1, -2, 3, 4, 5, 6, -7, 8), side=6
@@ -201,7 +258,7 @@ class NavigationEnv(TensorEnv):
         is compiled, at its next launch.
         """
         config, device = self.config, self.device
-        if pick_backend(device, config.backend) != "triton":
+        if pick_backend(device, config.backend) != "triton" or config.map != "boxes" or config.lidar.is_partial:
             return
         seeds, half_m, count = self.world_seeds[:2], config.map_half_m, config.dyn.count
         grid = WorldGrid.generate(seeds, config.num_obstacles, config.lidar.range_m, half_m, device)
@@ -219,25 +276,60 @@ class NavigationEnv(TensorEnv):
     def _make_physics(self) -> tuple[Any, Any]:
         """Return the LiDAR and the drones. Another simulator overrides this, `_advance_physics` and `_collided`."""
         config = self.config
-        lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
+        lidar: Lidar | VoxelLidar
+        if isinstance(self.grid, VoxelWorld) or config.lidar.is_partial:
+            assert self.voxels is not None
+            lidar = VoxelLidar(config.lidar, self.voxels, self.world_of, config.body_radius_m)
+        else:
+            lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
         return lidar, DYNAMICS[config.dynamics](self.num_envs, config.dt_s, self.device)
 
     # -- episodes ----------------------------------------------------------------------------------------------------
 
     def place(self, start: Tensor, goal: Tensor) -> Observation:
-        """Start an episode of every drone at `start` [N, 3] with `goal` [N, 3], m. Returns the observation."""
+        """Start an episode of every drone at `start` [N, 3] with `goal` [N, 3], m. Returns the observation.
+
+        With routes, `goal` may be [N, W, 3]: one goal after the other; the last one may be repeated.
+        """
         everyone = torch.ones_like(self._pending)
-        self._begin(everyone, start.to(self.device), goal.to(self.device))
+        start, goal = start.to(self.device), goal.to(self.device)
+        if goal.dim() == 3:
+            again = (goal[:, 1:] == goal[:, :-1]).all(-1).flip(1).cumprod(1).sum(1)  # the last one, repeated
+            self._set_route(everyone, goal, goal.shape[1] - again)
+            goal = goal[:, 0]
+        elif self.routes is not None:
+            self._set_route(everyone, goal[:, None].expand_as(self.route), torch.ones_like(self.legs))
+        self._begin(everyone, start, goal)
         self.clock.zero_()
         self._pending.zero_()
         return self._observe()
 
+    def protocol_flights(self, drones: int) -> tuple[Tensor, Tensor]:
+        """Return starts [K · drones, 3] and goals [K · drones, 3 or W, 3] of the evaluation, `drones` on each map.
+
+        On map=boxes two rows on opposite sides, as NavRL; else the first routes of each map.
+        """
+        worlds = self.config.num_worlds
+        if self.routes is None:
+            start, goal = evaluation_starts(drones, self.config.map_half_m)
+            return start.repeat(worlds, 1), goal.repeat(worlds, 1)
+        row = torch.arange(drones, device=self.device).repeat(worlds) % self.routes.count
+        world_of = torch.arange(worlds, device=self.device).repeat_interleave(drones)
+        start, goals, _ = self.routes.take(world_of, row)
+        return start, goals
+
     def _reset(self, mask: Tensor) -> None:
         u = self._random.uniform(self.episode, 9)
-        goal = u[:, 4:8]
-        if self.config.goals == "opposite":
-            goal = torch.stack((u[:, 4], (u[:, 1] + 0.5) % 1, u[:, 2], u[:, 7]), -1)
-        self._begin(mask, self._random_edge_points(u[:, 0:4]), self._random_edge_points(goal))
+        if self.routes is not None:
+            row = (u[:, 0] * self.routes.count).long()
+            start, goals, legs = self.routes.take(self.world_of, row)
+            self._set_route(mask, goals, legs)
+            self._begin(mask, start, goals[:, 0])
+        else:
+            goal = u[:, 4:8]
+            if self.config.goals == "opposite":
+                goal = torch.stack((u[:, 4], (u[:, 1] + 0.5) % 1, u[:, 2], u[:, 7]), -1)
+            self._begin(mask, self._random_edge_points(u[:, 0:4]), self._random_edge_points(goal))
         if self.config.random_clock:
             late = (u[:, 8] * self.config.max_episode_steps).long()
             self.clock.copy_(torch.where(mask & self.untouched, late, self.clock))
@@ -252,7 +344,21 @@ class NavigationEnv(TensorEnv):
         x, y = torch.where(along_x, along, across), torch.where(along_x, across, along)
         return torch.stack((x, y, low + (high - low) * u[:, 3]), -1)
 
-    def _begin(self, mask: Tensor, start: Tensor, goal: Tensor) -> None:
+    def _set_route(self, mask: Tensor, goals: Tensor, legs: Tensor) -> None:
+        self.route.copy_(torch.where(mask[:, None, None], goals, self.route))
+        self.legs.copy_(torch.where(mask, legs, self.legs))
+        self.leg.mul_(~mask)
+
+    def _next_waypoint(self) -> None:
+        """Fly on to the next goal where the present one is reached and is not the last."""
+        at_goal = torch.linalg.vector_norm(self.goal - self.drone.pos, dim=-1) < self.config.goal_radius_m
+        passed = at_goal & (self.leg + 1 < self.legs)
+        self.leg.add_(passed)
+        goal = self.route.gather(1, self.leg[:, None, None].expand(-1, 1, 3))[:, 0]
+        self._aim(passed, self.goal.clone(), goal)
+
+    def _aim(self, mask: Tensor, start: Tensor, goal: Tensor) -> Tensor:
+        """Set the goal frame of a way from `start` to `goal` [N, 3]; return its heading [N, 2]."""
         col = mask[:, None]
         direction = goal - start
         direction[:, 2] = 0.0
@@ -262,6 +368,10 @@ class NavigationEnv(TensorEnv):
         self.direction.copy_(torch.where(col, direction, self.direction))
         self.heading.copy_(torch.where(col, heading, self.heading))
         self.height_band.copy_(torch.where(col, band, self.height_band))
+        return heading
+
+    def _begin(self, mask: Tensor, start: Tensor, goal: Tensor) -> None:
+        col, heading = mask[:, None], self._aim(mask, start, goal)
         self.drone.reset(mask, start, torch.atan2(heading[:, 1], heading[:, 0]))
         self.vel_before.mul_(~col)
         self.clock.mul_(~mask)
@@ -289,6 +399,8 @@ class NavigationEnv(TensorEnv):
             action = self.action_table[action]
         command = to_world(self.disturbance.delay_action(action), self.heading)
         self.disturbance.update_wind(self.config.dt_s * self.config.decision_interval)
+        if self.routes is not None and self.route.shape[1] > 1:
+            self._next_waypoint()
         self.vel_before.copy_(self.drone.vel)
         self._advance_physics(command, self.config.decision_interval)
         self.clock.add_(self.config.decision_interval)
@@ -324,7 +436,8 @@ class NavigationEnv(TensorEnv):
         if not self.movers.count:
             self._moving_clearance, self._moving_hit = None, torch.zeros_like(self._pending)
             return pos.new_zeros(self.num_envs, NEAREST, len(SEEN_COLUMNS))
-        seen = self.movers.sense(pos, self.heading, self.world_of, NEAREST, self.config.lidar.range_m, BODY_RADIUS_M)
+        radius = self.config.body_radius_m
+        seen = self.movers.sense(pos, self.heading, self.world_of, NEAREST, self.config.lidar.range_m, radius)
         self._moving_clearance, self._moving_hit = seen.clearance, seen.hit
         return seen.rows
 
@@ -332,7 +445,9 @@ class NavigationEnv(TensorEnv):
         config, collided = self.config, self._collided()
         if config.boundary == "terminate":
             collided = collided | self._outside()
-        at_goal = self._goal_distance < GOAL_RADIUS_M
+        at_goal = self._goal_distance < config.goal_radius_m
+        if self.routes is not None:
+            at_goal = at_goal & (self.leg + 1 == self.legs)
         reached_now = at_goal & ~self.reached & ~collided
         self.reached.logical_or_(reached_now)
         timeout = self.clock >= config.max_episode_steps
@@ -343,8 +458,9 @@ class NavigationEnv(TensorEnv):
 
     def _collided(self) -> Tensor:
         """Return bool [N]: drones that touch something or are too low or too high."""
-        z, (low, high) = self.drone.pos[:, 2], HEIGHT_LIMITS_M
-        return (self._static_nearest < BODY_RADIUS_M) | self._moving_hit | (z < low) | (z > high)
+        z, config = self.drone.pos[:, 2], self.config
+        touches = (self._static_nearest < config.body_radius_m) | self._moving_hit
+        return touches | (z < config.min_height_m) | (z > config.max_height_m)
 
     def _outside(self) -> Tensor:
         """Return bool [N]: drones beyond the rectangle around the map, their start and their goal.

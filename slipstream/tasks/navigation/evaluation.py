@@ -28,7 +28,7 @@ from slipstream.models.memory import Stepper
 from slipstream.models.policy import ActorCritic
 from slipstream.recordings import SUFFIX, Recording, write_html
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation, action_of, bootstrap_interval, wilson
-from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
+from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.figures import FlightPicture
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.simulator import MujocoEnv
@@ -85,12 +85,11 @@ class Crossing:
     """
 
     def __init__(self, env: NavigationEnv, policy: Policy, drones: int) -> None:
-        config, maps = env.config, env.config.num_worlds
-        start, goal = evaluation_starts(drones, config.map_half_m)
+        config = env.config
         self.drones, self.decisions = drones, -(-config.max_episode_steps // config.decision_interval)
         self.decision_s = config.dt_s * config.decision_interval
         self.env, self.policy = env, Stepper(policy, env.num_envs, env.device)
-        self.observation = {k: v.clone() for k, v in env.place(start.repeat(maps, 1), goal.repeat(maps, 1)).items()}
+        self.observation = {k: v.clone() for k, v in env.place(*env.protocol_flights(drones)).items()}
         none = torch.zeros(env.num_envs, dtype=torch.bool, device=env.device)
         self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
         self.time_s = torch.full((env.num_envs,), torch.nan, device=env.device)
@@ -342,7 +341,8 @@ def evaluate(
         flights = fly(env, policies[0], cfg.eval.num_drones, progress, cfg.eval.picture)
     result = summarize(flights, cfg.eval.bootstrap)
     result["checkpoint"] = str(trained.path)
-    world = f"{cfg.env.num_obstacles} standing, {env.movers.count} moving, {_flown(cfg.env, cfg.sim)}"
+    standing = f"{cfg.env.num_obstacles} standing" if cfg.env.map == "boxes" else f"map {cfg.env.map}"
+    world = f"{standing}, {env.movers.count} moving, {_flown(cfg.env, cfg.sim)}"
     log(percent_table(result, f"{trained.name}: {world}"))
     if other:
         with progress_bar(f"flying {other.name}") as progress:
@@ -461,10 +461,17 @@ def _flown(config: NavigationConfig, sim: SimConfig) -> str:
     return f"{sim.describe() if sim.name == 'mujoco' else config.dynamics}, a decision every {steps}"
 
 
+def final_goals(env: NavigationEnv, flights: Flights) -> np.ndarray:
+    """Return the last goals [drones, 3] of the flights over the first map, m."""
+    drones = flights.success.shape[1]
+    goals = env.protocol_flights(drones)[1][:drones]
+    return (goals if goals.dim() == 2 else goals[:, -1]).cpu().numpy()
+
+
 def record(flights: Flights, env: NavigationEnv, title: str, trained: LoadedPolicy | None = None) -> Recording:
     """Return the recording of the flights over the first map."""
     assert flights.rows is not None
-    goals = evaluation_starts(flights.success.shape[1], env.config.map_half_m)[1].numpy()
+    goals = final_goals(env, flights)
     return flight_recording(flights.rows, flights.outcome(), goals, title, flights.policy, trained)
 
 
@@ -483,7 +490,7 @@ def draw(flights: Flights, env: NavigationEnv, path: Path, progress: Callable[[f
     """Draw the paths over the first map as a PNG, or as an animation if the name is that of one."""
     assert flights.rows is not None
     outcome, half_m = flights.outcome(), env.config.map_half_m
-    goals = evaluation_starts(len(outcome), half_m)[1][:, :2].numpy()
+    goals = final_goals(env, flights)[:, :2]
     rate = format_percent(flights.success[0].mean(), 0)
     title = f"map {flights.map_seeds[0]}: {rate} of {len(outcome)} drones reach the goal"
     boxes, widths = env.grid.boxes_of_world(0), env.movers.width.cpu().numpy()

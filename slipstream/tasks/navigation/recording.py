@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from slipstream.recordings import Recording
-from slipstream.tasks.navigation.env import BODY_RADIUS_M, GOAL_RADIUS_M, NavigationConfig, NavigationEnv
+from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.recording import describe_policy
 
 POSITION_STEP_M, ACTION_STEP, VALUE_STEP = 0.001, 0.01, 0.01
@@ -77,7 +77,7 @@ def flight_recording(
         recording.precision["drone.value"] = VALUE_STEP
     starts = positions[0]
     recording.arrays = {
-        "box": env.grid.boxes_of_world(0),  # [M, 5] x, y, half width, half length, height
+        "box": env.grid.boxes_of_world(0),  # [M, 5 or 6] x, y, half sides, top, bottom
         "drone.goal": goals.astype(np.float32),
         "drone.outcome": outcome.astype(np.uint8),
         "drone.yaw": np.arctan2(goals[:, 1] - starts[:, 1], goals[:, 0] - starts[:, 0]).astype(np.float32),
@@ -106,8 +106,8 @@ def field_facts(config: NavigationConfig) -> dict[str, Any]:
     return {
         "map_half_m": config.map_half_m,
         "lidar": dataclasses.asdict(config.lidar) | {"sees_moving": config.lidar_sees_moving},
-        "body_radius_m": BODY_RADIUS_M,
-        "goal_radius_m": GOAL_RADIUS_M,
+        "body_radius_m": config.body_radius_m,
+        "goal_radius_m": config.goal_radius_m,
         "max_speed_mps": config.max_speed_mps,
     }
 

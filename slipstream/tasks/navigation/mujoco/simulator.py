@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -14,12 +14,13 @@ from torch import Tensor
 
 from slipstream.config.help import ConfigError
 from slipstream.sim.frames import quat_from_yaw, quat_to_matrix
-from slipstream.tasks.navigation.env import HEIGHT_LIMITS_M, NavigationConfig, NavigationEnv
+from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.model import DRONES, MOVING, STATIC, Drone, build_field, load_mujoco
 from slipstream.tasks.navigation.physics.lidar import LidarConfig, Scan
 from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 from slipstream.tasks.navigation.physics.quadrotor import Variation, thrust_and_attitude
+from slipstream.tasks.navigation.physics.voxel_lidar import level_rotation
 
 LEAST_LIFT_G = 0.3  # that the autopilot demands
 CAUSES = ("", "ground", "standing", "moving", "height")  # of a collision; height: the limits of the task
@@ -175,8 +176,7 @@ class MujocoLidar:
         self.datas = [self._mujoco.MjData(model) for model in self.models]
         for model, data in zip(self.models, self.datas, strict=True):
             self._mujoco.mj_forward(model, data)
-        azimuth = torch.arange(config.azimuths, dtype=torch.float64) * (2 * math.pi / config.azimuths)
-        self._azimuth, self._elevation = azimuth, torch.deg2rad(torch.tensor(config.elevations_deg).double())
+        self._table = config.directions()
 
     def measure(self, pos: Tensor, yaw: Tensor) -> Scan:
         """Return distances [N, azimuths, elevations] (m) to static obstacles and ground, at most the range."""
@@ -191,11 +191,10 @@ class MujocoLidar:
         return self._cast(pos, yaw, MOVING)
 
     def _cast(self, pos: Tensor, yaw: Tensor, group: int) -> Tensor:
-        angle, level = (yaw.double()[:, None] + self._azimuth)[..., None], torch.cos(self._elevation)
-        x, y = torch.cos(angle) * level, torch.sin(angle) * level
-        beams = torch.stack((x, y, torch.sin(self._elevation).expand_as(x)), -1)  # [N, azimuths, elevations, 3]
+        shape = len(pos), self.config.azimuths, len(self.config.elevations_deg)
+        beams = torch.einsum("nij,rj->nri", level_rotation(yaw.double()), self._table)
         origins, vectors = pos.double().numpy(), beams.flatten(1).numpy()
-        distance = np.empty((len(pos), x[0].numel()))
+        distance = np.empty((len(pos), len(self._table)))
         groups = np.zeros(6, np.uint8)
         groups[group] = 1
 
@@ -209,7 +208,7 @@ class MujocoLidar:
 
         in_parallel([partial(scan, k) for k in range(len(self.models))])
         missed = (distance < 0) | (distance > self.config.range_m)
-        return torch.from_numpy(np.where(missed, self.config.range_m, distance)).float().view(x.shape)
+        return torch.from_numpy(np.where(missed, self.config.range_m, distance)).float().view(shape)
 
 
 class MujocoEnv(NavigationEnv):
@@ -220,7 +219,7 @@ class MujocoEnv(NavigationEnv):
     """
 
     def __init__(self, num_envs: int, seed: int, config: NavigationConfig, sim: SimConfig) -> None:
-        self.sim = sim
+        self.sim = sim if sim.radius_m is None or sim.hull_m else replace(sim, hull_m=config.body_radius_m)
         self.first_cause = np.zeros(num_envs, np.int64)  # of each drone's first collision, an index of CAUSES
         super().__init__(num_envs, "cpu", seed, config)
 
@@ -238,8 +237,8 @@ class MujocoEnv(NavigationEnv):
             self.movers.advance()
 
     def _collided(self) -> Tensor:
-        z, (low, high) = self.drone.pos[:, 2].numpy(), HEIGHT_LIMITS_M
-        cause = np.where((z < low) | (z > high), HEIGHT, self.simulated.cause)
+        z, config = self.drone.pos[:, 2].numpy(), self.config
+        cause = np.where((z < config.min_height_m) | (z > config.max_height_m), HEIGHT, self.simulated.cause)
         self.first_cause = np.where(self.first_cause == 0, cause, self.first_cause)
         return torch.from_numpy(cause > 0)
 

@@ -18,6 +18,8 @@ from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, MujocoLidar
 from slipstream.tasks.navigation.physics.lidar import Lidar
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS, VELOCITY_GAIN, Airframe, Variation
+from slipstream.tasks.navigation.physics.voxel_lidar import VoxelLidar
+from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
 from slipstream.ui.tables import TextTable, format_rate, progress_bar
 
@@ -75,9 +77,14 @@ def compare_lidar(env: Any, paths: np.ndarray, seed: int = 0, poses: int = POSES
     places = places[np.isfinite(places).all(1)]
     pos = torch.from_numpy(places[rng.integers(0, len(places), poses)]).float()
     yaw = torch.from_numpy(rng.uniform(-math.pi, math.pi, poses)).float()
-    config, boxes = env.config.lidar, env.grid.boxes_of_world(0)
-    grid = WorldGrid.from_boxes([boxes], config.range_m, env.config.map_half_m)
-    ours = Lidar(config, grid, torch.zeros(poses, dtype=torch.int64)).scan(pos, yaw)
+    config, boxes, first = env.config.lidar, env.grid.boxes_of_world(0), torch.zeros(poses, dtype=torch.int64)
+    lidar: Lidar | VoxelLidar
+    if isinstance(env.lidar, VoxelLidar):
+        world = VoxelWorld.build(env.voxels.solids[:1])
+        lidar = VoxelLidar(config, world, first, env.config.body_radius_m)
+    else:
+        lidar = Lidar(config, WorldGrid.from_boxes([boxes], config.range_m, env.config.map_half_m), first)
+    ours = lidar.scan(pos, yaw)
     theirs = MujocoLidar(config, [boxes], poses).measure(pos, yaw).distance
     difference = (ours - theirs).abs().double()
     facts = {"poses": poses, "beams": difference.numel(), "largest_m": float(difference.max())}

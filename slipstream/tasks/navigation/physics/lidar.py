@@ -31,14 +31,32 @@ class LidarConfig:
     range_m: float = 4.0
     azimuths: int = 36
     elevations_deg: tuple[float, ...] = (-10.0, 0.0, 10.0, 20.0)
+    fov_deg: float = 360.0  # less: the azimuths are spread over this field of view, around the yaw
 
     def __post_init__(self) -> None:
         if self.range_m <= 0 or self.azimuths < 1 or not self.elevations_deg:
             raise ValueError(f"env.lidar needs a positive range_m and at least one beam, not {self}")
         if self.azimuths * len(self.elevations_deg) > MAX_BEAMS:
             raise ValueError(f"env.lidar has more than {MAX_BEAMS:,} beams: set fewer azimuths or elevations_deg")
-        if any(abs(e) > 80 for e in self.elevations_deg):
-            raise ValueError(f"env.lidar.elevations_deg must be within ±80°, not {self.elevations_deg}")
+        if any(not abs(e) <= 90 for e in self.elevations_deg):
+            raise ValueError(f"env.lidar.elevations_deg must be within ±90°, not {self.elevations_deg}")
+        if not 0 < self.fov_deg <= 360:
+            raise ValueError(f"env.lidar.fov_deg={self.fov_deg:g} must be in (0, 360]")
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the beams are others than the kernels for full circles and elevations up to 80° take."""
+        return self.fov_deg < 360 or any(abs(e) > 80 for e in self.elevations_deg)
+
+    def directions(self) -> Tensor:
+        """Return the beams [azimuths · elevations, 3] as unit vectors; the x axis is the yaw."""
+        spread = math.radians(self.fov_deg)
+        azimuth = torch.arange(self.azimuths, dtype=torch.float64) * (spread / self.azimuths)
+        if self.fov_deg < 360:  # symmetric around the yaw, in the middle of equal shares
+            azimuth = azimuth + spread * (0.5 / self.azimuths - 0.5)
+        level = torch.deg2rad(torch.tensor(self.elevations_deg, dtype=torch.float64))
+        x, y = torch.cos(azimuth)[:, None] * torch.cos(level), torch.sin(azimuth)[:, None] * torch.cos(level)
+        return torch.stack((x, y, torch.sin(level).expand_as(x)), -1).flatten(0, 1)
 
 
 class Scan(NamedTuple):
