@@ -12,20 +12,25 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from pathlib import Path
 
 from slipstream.cli import add_force, check_output
+from slipstream.config import registry
 from slipstream.config.compose import help_text as keys_help
 from slipstream.config.compose import load_train, to_dict
+from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys
-from slipstream.storage.files import write_file
+from slipstream.storage.files import default_output, write_file
 from slipstream.training.run_folder import config_yaml
 
 OWN_KEYS = ("out",)
+MAP_USAGE = "slipstream map show PATH [env.voxel_m=0.1 env.density=0.7 ... out=map.png]: draw a map and print its size"
 
 
 def help_text(words: list[str]) -> str:
     """Return how to use it, and the keys with their defaults."""
-    return f"{__doc__}\n{keys_help('train', words)}"
+    about = MAP_USAGE if words[:1] == ["show"] else __doc__
+    return f"{about}\n{keys_help('train', words)}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the config."""
+    if args.command == "map":
+        return show_map(args.words, args.force)
     own, words = split_keys(args.words, OWN_KEYS)
     out = check_output(own.get("out"), args.force)
     text = config_yaml(to_dict(load_train(words)))
@@ -43,4 +50,15 @@ def run(args: argparse.Namespace) -> int:
     else:
         write_file(out, text.encode())
         print(f"wrote {out}: slipstream train {shlex.quote(f'config={out}')}")
+    return 0
+
+
+def show_map(words: list[str], force: bool) -> int:
+    """Draw the map of `show PATH key=value ...`, and print its facts."""
+    if words[:1] != ["show"] or len(words) < 2 or "=" in words[1]:
+        raise ConfigError(f"give the map: {MAP_USAGE}")
+    own, settings = split_keys(words[2:], OWN_KEYS)
+    config = load_train([f"env.map={words[1]}", *settings])
+    out = check_output(own.get("out"), force) or default_output(Path("map.png"))
+    registry.find_task(config.task).show_map(config.env, out)
     return 0

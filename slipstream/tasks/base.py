@@ -225,6 +225,10 @@ class Task:
         """Measure how fast the env steps, for `slipstream bench env`."""
         raise ConfigError(f"task={self.name} has no benchmark of its env")
 
+    def show_map(self, env_config: Any, out: Path) -> None:
+        """Draw the map of `slipstream map show`, and print its size."""
+        raise ConfigError(f"task={self.name} has no maps")
+
     def make_demo(self, cfg: Any) -> Any:
         """Return the task's part of `slipstream demo`: an object whose `before()` shows how it is without training, and
         whose `after(folder, metrics)` shows the trained policy."""

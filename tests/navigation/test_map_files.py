@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import struct
 import zipfile
@@ -11,10 +12,13 @@ import pytest
 import torch
 from PIL import Image
 
+from slipstream.cli import main
 from slipstream.config.help import ConfigError
+from slipstream.recordings import load_recording
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.physics import map_files
 from slipstream.tasks.navigation.physics.generators import GENERATORS, generate
+from slipstream.tasks.navigation.physics.lidar import LidarConfig
 from slipstream.tasks.navigation.physics.map_files import list_maps, read_map
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.places import reachable
@@ -259,18 +263,15 @@ def test_an_overhang_that_no_beam_sees_is_a_collision(tmp_path):
     voxels[20, 20, 16:] = True  # a bar from 1.6 m up
     np.savez(tmp_path / "bar.npz", voxels=voxels, voxel_m=0.1, origin=np.zeros(3))
     env = NavigationEnv(
-        2, config=NavigationConfig(num_envs=2, dyn=NONE, map=str(tmp_path / "bar.npz"), lidar=level_lidar())
+        2,
+        config=NavigationConfig(
+            num_envs=2, dyn=NONE, map=str(tmp_path / "bar.npz"), lidar=LidarConfig(elevations_deg=(0.0,))
+        ),
     )
     low = torch.tensor([[0.05, 0.05, 1.25], [0.05, 0.05, 1.35]])
     env.place(low, low + 1)
     hit = env.step(torch.zeros(2, 3)).terminated
     assert hit.tolist() == [False, True]  # 0.35 and 0.25 m below it
-
-
-def level_lidar():
-    from slipstream.tasks.navigation.physics.lidar import LidarConfig
-
-    return LidarConfig(elevations_deg=(0.0,))
 
 
 def test_state_of_a_file_map_is_restored(tmp_path):
@@ -335,3 +336,43 @@ def test_goals_of_a_file_work_among_boxes(tmp_path):
     env = NavigationEnv(3, config=config)
     assert torch.allclose(env.goal, torch.tensor([24.0, 0.0, 1.5]).expand(3, 3))
     assert isinstance(env.voxels.solids[0], Solid) and env.grid is not env.voxels
+
+
+# -- the commands ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["plan", "hall.stl", "cloud.npy", "folder"])
+def test_a_map_is_shown_trained_on_and_evaluated(kind, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = "plan.yaml"
+    if kind == "hall.stl":
+        trimesh = pytest.importorskip("trimesh")
+        hall = trimesh.creation.box((8.0, 6.0, 4.0))
+        hall.apply_translation((0, 0, 2.0))
+        hall.export(path := kind)
+    elif kind == "cloud.npy":
+        np.save(path := kind, room_points())
+    else:
+        write_floor_plan(tmp_path)
+        write_floor_plan(tmp_path, "second", "second.png")
+        path = "." if kind == "folder" else path
+    small = ["env.dyn.num_obstacles=0", "device=cpu", "threads=1", "eval.num_drones=2"]
+    assert main(["map", "show", path, "out=map.png"]) == 0
+    shown = capsys.readouterr().out
+    assert "free to fly" in shown and (tmp_path / "map.png").stat().st_size > 10_000
+    more = ["env.num_envs=8", "env.num_worlds=2", "total_frames=256", "algo.rollout_steps=16", "model.trunk=[16]"]
+    settings = [*more, *small, f"env.map={path}", "algo.minibatches=2", "eval_interval=0", "name=own", "quiet=true"]
+    assert main(["train", *settings]) == 0
+    words = ["checkpoint=runs/own", *small, "eval.map_seeds=[1,2]", "eval.max_steps=20"]
+    assert main(["eval", *words]) == 0
+    recording = load_recording(tmp_path / "runs/own/flight.rec")
+    box = recording.arrays["box"]
+    assert box.shape[1] == 6 and len(box) > 3 and recording.columns["drone.position"].shape[1:] == (2, 3)
+    if kind == "plan" and importlib.util.find_spec("mujoco"):
+        assert main(["validate", *words]) == 0
+        assert "0 beams beyond 1 mm" in capsys.readouterr().out
+
+
+def test_map_show_names_what_is_missing(capsys):
+    assert main(["map", "show"]) == 2 and main(["map", "show", "none.ply"]) == 2
+    assert "env.map=none.ply" in capsys.readouterr().err

@@ -121,12 +121,12 @@ export class FlightView {
     this.boxes.count = boxes;
     this.heights = [];
     for (let i = 0; i < boxes; i++) {
-      const [x, y, hx, hy, height] = box.values.subarray(5 * i, 5 * i + 5);
+      const [x, y, hx, hy, top, low] = boxAt(box, i);
       this.boxes.instanceMatrix.array.set(
-        [2 * hx, 0, 0, 0, 0, height, 0, 0, 0, 0, 2 * hy, 0, x, height / 2, -y, 1],
+        [2 * hx, 0, 0, 0, 0, top - low, 0, 0, 0, 0, 2 * hy, 0, x, (top + low) / 2, -y, 1],
         16 * i,
       );
-      this.heights.push(height);
+      this.heights.push(top);
     }
     this.boxes.frustumCulled = false;
     scene.add(this.boxes);
@@ -518,31 +518,26 @@ export class FlightView {
       box = arrays["box"],
       near = [];
     for (let i = 0; i < box.shape[0]; i++) {
-      const b = box.values,
-        o = 5 * i;
-      if (Math.abs(b[o] - x) < far + b[o + 2] && Math.abs(b[o + 1] - y) < far + b[o + 3]) near.push(o);
+      const b = boxAt(box, i);
+      if (Math.abs(b[0] - x) < far + b[2] && Math.abs(b[1] - y) < far + b[3]) near.push(b);
     }
     const seen = [],
       at = lidar.sees_moving ? (this.moverAt ?? []) : [],
       found = [],
-      count = lidar.azimuths ?? 36;
+      count = lidar.azimuths ?? 36,
+      fov = (Math.PI / 180) * (lidar.fov_deg ?? 360),
+      first = fov < 6.283 ? fov * (0.5 / count - 0.5) : 0;
     for (let i = 0; i < at.length; i += 3) if (Math.hypot(at[i] - x, at[i + 1] - y) < far + 1) seen.push(i);
     for (let h = 0; h < count; h++)
       for (const tilt of lidar.elevations_deg ?? [-10, 0, 10, 20]) {
-        const a = yaw + (2 * Math.PI * h) / count,
+        const a = yaw + first + (fov * h) / count,
           e = (tilt * Math.PI) / 180,
           dx = Math.cos(a) * Math.cos(e),
           dy = Math.sin(a) * Math.cos(e),
           dz = Math.sin(e);
         let d = dz < 0 ? Math.min(far, -z / dz) : far;
-        for (const o of near) {
-          const b = box.values,
-            t = slab(
-              x - b[o],
-              dx,
-              b[o + 2],
-              slab(y - b[o + 1], dy, b[o + 3], slab(z - b[o + 4] / 2, dz, b[o + 4] / 2, [0, d])),
-            );
+        for (const [bx, by, hx, hy, top, low] of near) {
+          const t = slab(x - bx, dx, hx, slab(y - by, dy, hy, slab(z - (top + low) / 2, dz, (top - low) / 2, [0, d])));
           if (t && t[0] < d) d = t[0];
         }
         for (const i of seen) {
@@ -575,11 +570,11 @@ export class FlightView {
       place = (a, b) => `${a.toFixed(1)}, ${b.toFixed(1)}`;
     let best = { distance: Infinity };
     for (let i = 0; i < box.shape[0]; i++) {
-      const [bx, by, hx, hy, height] = box.values.subarray(5 * i, 5 * i + 5);
+      const [bx, by, hx, hy, top, low] = boxAt(box, i);
       const distance = Math.hypot(
         Math.max(Math.abs(x - bx) - hx, 0),
         Math.max(Math.abs(y - by) - hy, 0),
-        Math.max(z - height, 0),
+        Math.max(z - top, low - z, 0),
       );
       if (distance < best.distance) best = { distance, box: i, text: `obstacle ${i + 1} at ${place(bx, by)}` };
     }
@@ -887,6 +882,13 @@ function filled(column) {
       }
     }
   return { values: v, count: n, ends };
+}
+
+// Box i of a field: x, y, half width, half length, top, bottom. Those that stand on the ground have no bottom.
+function boxAt(box, i) {
+  const n = box.shape[1],
+    values = box.values.subarray(n * i, n * i + n);
+  return n > 5 ? values : [...values, 0];
 }
 
 function slab(o, d, half, span) {

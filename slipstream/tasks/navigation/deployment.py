@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from slipstream.deploy.sensors import Deployment
-from slipstream.tasks.navigation.env import BODY_RADIUS_M, GOAL_RADIUS_M, HEIGHT_LIMITS_M, NEAREST, NavigationConfig
+from slipstream.tasks.navigation.env import NEAREST, NavigationConfig
 from slipstream.tasks.navigation.physics.obstacles import BOX_HEIGHT_M, PILLAR_HEIGHT_M, WIDTHS_M
 from slipstream.tasks.navigation.physics.quadrotor import VELOCITY_GAIN
 
@@ -26,9 +26,9 @@ def describe(config: NavigationConfig) -> Deployment:
         widths_m=WIDTHS_M,
         heights_m=(BOX_HEIGHT_M, PILLAR_HEIGHT_M),
         max_speed_mps=config.max_speed_mps,
-        radius_m=BODY_RADIUS_M,
-        goal_radius_m=GOAL_RADIUS_M,
-        height_limits_m=HEIGHT_LIMITS_M,
+        radius_m=config.body_radius_m,
+        goal_radius_m=config.goal_radius_m,
+        height_limits_m=(config.min_height_m, config.max_height_m),
         velocity_lag_s=1 / VELOCITY_GAIN,
         actions=tuple((x, y, z) for x, y, z in product(config.discrete_speeds_mps, repeat=3)) if discrete else None,
     )

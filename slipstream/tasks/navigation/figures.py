@@ -190,7 +190,7 @@ class FlightPicture:
         from matplotlib.lines import Line2D
 
         handles, number = [], max(len(self.outcome), 1)
-        for kind, label, color in OUTCOMES:
+        for kind, label, color in OUTCOMES if len(self.outcome) else ():
             count = int((self.outcome == kind).sum())
             text = f"{labels.get(kind, label)}  {count}  ({format_percent(count / number, 0)})"
             handles.append(Line2D([], [], color=color, marker="x" if kind == COLLISION else "o", label=text))

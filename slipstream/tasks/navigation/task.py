@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from slipstream.config.help import ConfigError
 from slipstream.tasks.base import Game, Task, read_options
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation
 from slipstream.tasks.navigation import bench, deployment, evaluation
@@ -40,7 +42,18 @@ class NavigationTask(Task):
     deployment = staticmethod(deployment.facts)
 
     def check_page(self, env_config: Any) -> None:
-        """Accept every env: the page has the world, sensors and dynamics of this task."""
+        """Raise ConfigError for an env that the page does not have: it has the boxes, sensors and dynamics."""
+        if env_config.map != "boxes" or env_config.needs_voxels:
+            raise ConfigError(
+                f"the page flies among boxes with the plain LiDAR: env.map={env_config.map} and beams of a field of view are "
+                "shown by flight.html of slipstream eval"
+            )
+
+    def show_map(self, env_config: Any, out: Path) -> None:
+        """Draw the maps of `env.map`."""
+        from slipstream.tasks.navigation.show_map import show_map
+
+        show_map(env_config, out)
 
     def make_evaluation(self, cfg: Any, policy: Policy, device: torch.device) -> TrainingEvaluation:
         """Return the rates over maps not trained on; with eval.static_too also without moving obstacles."""

@@ -13,7 +13,7 @@ import numpy as np
 from slipstream.tasks.navigation.physics.voxels import Solid, fill_boxes, grid_of
 
 WALL_M = 0.2  # half of a wall's thickness is 0.1
-DOOR_M, DOOR_HEIGHT_M = 1.4, 2.4
+DOOR_M, DOOR_HEIGHT_M, DOOR_EVERY_M = 1.6, 2.4, 5.0
 EMPTY = np.zeros((0, 7))
 
 
@@ -83,7 +83,7 @@ def carve_corridors(rng: np.random.Generator, density: float, solid: Solid, half
 
 
 def build_rooms(rng: np.random.Generator, density: float, solid: Solid, half_m: float, top_m: float) -> None:
-    """Rooms by halving, a door in each wall with a lintel above, tables and cupboards."""
+    """Rooms by halving, a door every 5 m of a wall with a lintel above, tables and cupboards."""
     largest = 12.0 - 8.0 * density
     things, rooms, areas = _outer_walls(half_m, top_m), [], [(-half_m, -half_m, half_m, half_m)]
     while areas:
@@ -95,10 +95,13 @@ def build_rooms(rng: np.random.Generator, density: float, solid: Solid, half_m: 
         along_x = wide > tall
         cut = rng.uniform(0.35, 0.65) * max(wide, tall) + (x0 if along_x else y0)
         low, high = (y0, y1) if along_x else (x0, x1)
-        door = (low + high) / 2 + rng.uniform(-0.5, 0.5) * max(high - low - 2 * DOOR_M, 0.0)
-        parts = [(low, door - DOOR_M / 2, 0.0), (door + DOOR_M / 2, high, 0.0)]
-        parts.append((door - DOOR_M / 2, door + DOOR_M / 2, DOOR_HEIGHT_M))
-        for a, b, bottom in parts:
+        doors = max(1, int((high - low) / DOOR_EVERY_M))
+        each, parts, end = (high - low) / doors, [], low
+        for k in range(doors):
+            door = low + (k + 0.5) * each + rng.uniform(-0.5, 0.5) * max(each - DOOR_M - 0.4, 0.0)
+            parts += [(end, door - DOOR_M / 2, 0.0), (door - DOOR_M / 2, door + DOOR_M / 2, DOOR_HEIGHT_M)]
+            end = door + DOOR_M / 2
+        for a, b, bottom in [*parts, (end, high, 0.0)]:
             middle, half = (a + b) / 2, (b - a) / 2
             wall = (cut, middle, bottom, WALL_M / 2, half) if along_x else (middle, cut, bottom, half, WALL_M / 2)
             things.append((*wall, max(top_m - bottom, 0.1), 0.0))

@@ -27,7 +27,7 @@ BLOCKS_TOP_M = 6.0  # of map=boxes
 ROUTES = 1024  # drawn per world
 MAX_ROUTES, MAX_WAYPOINTS = 10_000, 64
 START_HEIGHTS_M = (0.5, 2.5)
-ROOM_M = 0.02  # between a body at its start and an obstacle
+ROOM_M = 0.1  # between a body at its start and an obstacle
 
 
 def build_solids(config: NavigationConfig, seeds: list[int]) -> tuple[list[Solid], np.ndarray]:
@@ -92,7 +92,7 @@ def reachable(solid: Solid, config: NavigationConfig) -> np.ndarray:
     from slipstream.tasks.navigation.physics.voxels_native import regions
 
     v, heights = solid.voxel_m, solid.origin[2] + (np.arange(solid.voxels.shape[2]) + 0.5) * solid.voxel_m
-    free = (distance_field(solid.voxels) - 0.5) * v >= config.body_radius_m + ROOM_M
+    free = (distance_field(solid.voxels) - 0.5) * v >= config.body_radius_m - 1e-6
     return regions(free & (heights >= config.min_height_m) & (heights <= config.max_height_m))
 
 
@@ -110,6 +110,7 @@ def draw_routes(solids: list[Solid], seeds: list[int], config: NavigationConfig,
                               f"in voxels of {solid.voxel_m:g} m: set a smaller env.voxel_m or env.body_radius_m")  # fmt: skip
         height = solid.origin[2] + (cells[:, 2] + 0.5) * solid.voxel_m
         usual = (height >= START_HEIGHTS_M[0]) & (height <= START_HEIGHTS_M[1])
+        usual &= (distance_field(solid.voxels)[tuple(cells.T)] - 0.5) * solid.voxel_m >= config.body_radius_m + ROOM_M
         cells = cells[usual] if usual.any() else cells
         rng = np.random.default_rng((seed, 1))
         drawn = cells[rng.integers(0, len(cells), (5, ROUTES))]

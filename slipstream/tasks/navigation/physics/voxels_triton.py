@@ -1,6 +1,6 @@
 """Rays through voxels as a Triton kernel: one lane per ray.
 
-Not yet run on a GPU: `env.backend=auto` takes the PyTorch form there until tests/navigation/test_voxels.py has passed on
+Not yet run on a GPU: `env.backend=auto` takes the PyTorch form there until tests/navigation/test_voxels.py passed on
 one (its test on CUDA compares both). It computes what `VoxelWorld.cast_torch` computes, to float32 rounding.
 """
 
