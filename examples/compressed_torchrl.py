@@ -26,9 +26,7 @@ def main(iterations: int = 4) -> None:
         packed = transform(batch.exclude("next"))
         frames = packed["observation", "lidar_compressed"]
         message = frames.to_bytes()  # what a queue or a socket would carry; checked when it is opened
-        print(
-            f"{frames.raw_nbytes:,} bytes of lidar as {len(message):,} ({frames.codec}); features {list(features(message).shape)}"
-        )
+        print(f"{frames.raw_nbytes:,} bytes of lidar as {len(message):,}; features {list(features(message).shape)}")
     collector.shutdown()
 
 

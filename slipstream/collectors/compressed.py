@@ -58,11 +58,6 @@ class CompressedFrames:
         return (len(self), *self._column.shape)
 
     @property
-    def codec(self) -> str:
-        """The codec that was chosen."""
-        return self._column.stats()["codec"]
-
-    @property
     def nbytes(self) -> int:
         """Bytes that the compressed frames take."""
         return self._column.stats()["stored_bytes"]

@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,8 +38,11 @@ SHUTDOWN_TIMEOUT_S = 300.0  # a rollout may take minutes
 EXIT_TIMEOUT_S = 10.0  # that the interpreter's exit grants a thread to finish its batch
 
 
-class EndOfBatches(Exception):
+class EndOfBatches(RuntimeError):
     """The base has no more batches."""
+
+    def __init__(self) -> None:
+        super().__init__("the base collector has returned all its batches: raise its total_frames")
 
 
 @dataclass
@@ -343,21 +346,15 @@ class PipelinedDataCollector(Collector):
     def __iter__(self) -> Iterator[Any]:
         """Yield batches until the base has no more. Leaving the loop early loses none: a later loop continues behind
         it."""
-        while True:
-            try:
-                batch = self._next()
-            except EndOfBatches:
-                return
-            yield as_tensordict(batch)
+        with suppress(EndOfBatches):
+            while True:
+                yield as_tensordict(self._next())
 
     iterator = __iter__
 
     def collect_rollout(self, check: bool = True) -> Any:
         """Return the next batch, of a `SyncDataCollector` as a `Rollout`."""
-        try:
-            batch = self._next()
-        except EndOfBatches:
-            raise RuntimeError("the base collector has returned all its batches: raise its total_frames") from None
+        batch = self._next()
         if check:
             self.check()
         return batch
@@ -367,13 +364,15 @@ class PipelinedDataCollector(Collector):
         self._raise_if_closed()
         if self.version >= self._taken:
             raise RuntimeError("publish() once for each batch, after its update: these weights are already published")
-        self._publish()
+        if self._weights is not None:
+            self._weights.publish(self._taken)
+        self.version = self._taken
         if self._taken:
             self._allow(self._taken + 1 + self.staleness)
 
     def check(self) -> None:
         """Raise if the last batch has invalid actions. A collecting thread checks by itself, and has raised already."""
-        if self._bad is not None and bool(self._bad):
+        if self._bad is not None and self._bad:
             self._ours().check()
 
     def settle(self) -> None:
@@ -403,7 +402,7 @@ class PipelinedDataCollector(Collector):
         Raises:
             RuntimeError: the env has not finished its rollout within `timeout` seconds.
         """
-        is_first = self._finalizer.alive
+        is_first, self._closed = not self._closed, True
         self._finalizer()
         self._worker.close(timeout)
         if is_first:
@@ -468,7 +467,7 @@ class PipelinedDataCollector(Collector):
         """Return the next batch; raise its error, or `EndOfBatches`."""
         self._raise_if_closed()
         if self.version < self._taken:
-            self._publish()
+            self.publish()
         number = self._taken + 1
         self._allow(number)
         item = self._wait(self._items[0])
@@ -523,11 +522,6 @@ class PipelinedDataCollector(Collector):
         self.settle()
         self._number, self._state, self._producer.failed = number, None, False
 
-    def _publish(self) -> None:
-        if self._weights is not None:
-            self._weights.publish(self._taken)
-        self.version = self._taken
-
     def _receive(self, item: Item) -> Any:
         """Return the item's batch. On a GPU the learner's stream waits for it, its thread does not."""
         batch, producer = item.batch, self._producer
@@ -565,10 +559,6 @@ class PipelinedDataCollector(Collector):
             base = type(self.base).__name__
             raise TypeError(f"a pipeline around {base} cannot be saved, loaded or captured: use a SyncDataCollector")
         return self.base
-
-    def _raise_if_closed(self) -> None:
-        if not self._finalizer.alive:
-            raise RuntimeError("this collector was shut down: build a new PipelinedDataCollector")
 
 
 def moved(batch: Any, device: torch.device, into: Rollout | None = None) -> Any:

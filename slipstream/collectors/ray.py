@@ -223,20 +223,14 @@ class RayDataCollector(Collector):
         self._requests: dict[Any, Request] = {}  # by the reference of the block
         self._rows: dict[int, Any] = {}  # by slot: what the next block of these rows would continue
         self._weights: list[Any] = []  # the reference of the published version
-        self._version = -1  # published
+        self.version = -1  # the last one published: finished updates
         self._taken = 0  # batches
         self._placed = 0  # blocks of the batch that is collected
         self._resumed = ""
         self._lost = self._dropped = 0
         self._bytes = self._raw_bytes = 0
-        self._closed = False
         self._ray = import_ray()
         self._connected = connect(self._ray, address, count * cpus)
-        cores = self._ray.cluster_resources().get("CPU", 0)
-        if cores < count * cpus:
-            warnings.warn(
-                f"the cluster has {cores:g} cores for {count} actors: some wait for others to end", stacklevel=2
-            )
 
     # -- public interface --------------------------------------------------------------------------------------------
 
@@ -247,7 +241,7 @@ class RayDataCollector(Collector):
             self._slots = [Slot(index) for index in range(self.count)]
             for slot in self._slots:
                 self._start(slot)
-        if not self._weights or self._version < self._taken:
+        if not self._weights or self.version < self._taken:
             self.publish()
         free = set(range(self.count))
         while free:
@@ -269,7 +263,7 @@ class RayDataCollector(Collector):
     def publish(self) -> None:
         """Say that the update of the last batch is finished: actors get its weights with the next block."""
         self._raise_if_closed()
-        self._version = self._taken
+        self.version = self._taken
         self._weights = [self._ray.put(pack_weights(self.policy))]
         self._ask()
 
@@ -282,11 +276,6 @@ class RayDataCollector(Collector):
     def fps(self) -> float:
         """Frames per second of all actors' last blocks."""
         return sum(slot.metrics["fps"] for slot in self._slots)
-
-    @property
-    def version(self) -> int:
-        """Finished updates that were published; -1 before the first batch."""
-        return self._version
 
     def metrics(self) -> dict[str, float]:
         """Return `actors/*`: of each actor its frames per second, staleness and MB sent; and of all together."""
@@ -309,7 +298,7 @@ class RayDataCollector(Collector):
         """Continue the counts of `state`; actors start new episodes, with other seeds than before."""
         self._raise_if_closed()
         self._stop()
-        self._taken = self._version = int(state["taken"])
+        self._taken = self.version = int(state["taken"])
         self._frames = self._taken * self.frames_per_batch
         self._resumed = f" resumed after {self._taken}"
         self._rows = dict.fromkeys(range(self.count))  # unknown: nothing continues
@@ -332,20 +321,20 @@ class RayDataCollector(Collector):
         slot.starts, slot.where, slot.asked, slot.fetched = slot.starts + 1, "", 0, 0
         slot.actor = actor.remote(*self._settings[:1], seed, *self._settings[1:], self.cpus)
         self._deadline = time.monotonic() + START_S
-        self._requests[slot.actor.ready.remote(versions())] = Request(slot, slot.starts, -1, self._version)
+        self._requests[slot.actor.ready.remote(versions())] = Request(slot, slot.starts, -1, self.version)
 
     def _ask(self) -> None:
         """Ask for as many blocks as the staleness allows; the actor with the fewest in flight is next."""
-        oldest = self._version - self.max_staleness
+        oldest = self.version - self.max_staleness
         waiting = sum(request.number >= 0 and request.version >= oldest for request in self._requests.values())
         limit = min(IN_FLIGHT, self.max_staleness + 1)
-        while (self._taken * self.count + self._placed + waiting) // self.count <= self._version + self.max_staleness:
+        while (self._taken * self.count + self._placed + waiting) // self.count <= self.version + self.max_staleness:
             idle = [slot for slot in self._slots if slot.where and slot.in_flight < limit]
             if not idle:
                 return
             slot = min(idle, key=lambda slot: slot.in_flight)
-            block = slot.actor.rollout.remote(self._version, self._weights)
-            self._requests[block] = Request(slot, slot.starts, slot.asked, self._version)
+            block = slot.actor.rollout.remote(self.version, self._weights)
+            self._requests[block] = Request(slot, slot.starts, slot.asked, self.version)
             slot.asked += 1
             waiting += 1
 
@@ -381,7 +370,7 @@ class RayDataCollector(Collector):
             slot.where = found
             return None
         slot.fetched, slot.failures = slot.fetched + 1, 0
-        staleness = self._version - request.version
+        staleness = self.version - request.version
         slot.metrics["fps"] = self._settings[1] / found.seconds
         slot.metrics["mb"] += len(found.data) / 2**20
         self._bytes += len(found.data)
@@ -433,7 +422,3 @@ class RayDataCollector(Collector):
             self._memory[key][:, place * n : (place + 1) * n].copy_(x)
         self.episodes.add(*block.episodes)
         self._placed += 1
-
-    def _raise_if_closed(self) -> None:
-        if self._closed:
-            raise RuntimeError("this collector was shut down: build a new RayDataCollector")

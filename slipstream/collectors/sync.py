@@ -100,7 +100,6 @@ class SyncDataCollector(Collector):
         size = memory_size(policy)
         self._memory = torch.zeros(env.num_envs, size, device=env_device) if size else None  # the policy's present one
         self._needs_reset = True
-        self._closed = False
         # A ring of slots if the slots themselves are returned; one slot if batches are copies of it.
         self._lends = return_same_td and not split_trajs and self.device == env_device
         self._num_slots = ring_size if self._lends else 1
@@ -348,10 +347,6 @@ class SyncDataCollector(Collector):
                 f"env.reset() returned the observations {sorted(self._observation)}, env.step() {sorted(names)}: "
                 "return the same names"
             )
-
-    def _raise_if_closed(self) -> None:
-        if self._closed:
-            raise RuntimeError("this collector was shut down: build a new SyncDataCollector")
 
 
 def _with_index(device: torch.device | str) -> torch.device:

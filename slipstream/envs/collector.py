@@ -30,6 +30,7 @@ class Collector(ABC):
     policy: Any  # that learns
     episodes: Any  # the `EpisodeStatistics` of the batches returned
     _frames = 0
+    _closed = False
 
     @abstractmethod
     def collect_rollout(self, check: bool = True) -> Any:
@@ -61,6 +62,10 @@ class Collector(ABC):
     def metrics(self) -> dict[str, float]:
         """Return figures to log, by name."""
         return {}
+
+    def _raise_if_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"this collector was shut down: build a new {type(self).__name__}")
 
     def __enter__(self) -> Self:
         return self

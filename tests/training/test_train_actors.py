@@ -136,9 +136,6 @@ class FakeRay(types.ModuleType):
     def is_initialized(self):
         return True
 
-    def cluster_resources(self):
-        return {"CPU": 8.0}
-
     def put(self, value):
         return Reference(lambda: value)
 
