@@ -277,7 +277,7 @@ class ReplayLearner(Learner):
         algo.average = self.average
         self.buffer.extend(batch)
         if config.prioritised:  # the exponent grows to 1, which corrects the bias of the priorities completely
-            exponent = config.importance_exponent + (1 - config.importance_exponent) * progress
+            exponent = config.importance_exponent + (1 - config.importance_exponent) * min(progress, 1.0)
             self.buffer.sampler.beta = exponent  # type: ignore[attr-defined]  # a PrioritizedSampler
         self._collected += batch.numel()
         self._warm = self._warm or (self._collected >= config.warmup and len(self.buffer) > 0)

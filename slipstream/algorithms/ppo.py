@@ -84,7 +84,8 @@ class PPOConfig:
         positive = ("learning_rate", "clip", "huber_delta", "max_grad_norm", "target_kl")
         check_range(self, "rollout_steps", "epochs", "minibatches", minimum=1, section="algo.")
         check_range(self, "gamma", above=0, maximum=1, section="algo.")
-        check_range(self, "lam", minimum=0, maximum=1, section="algo.")
+        check_range(self, "lam", "final_rate", minimum=0, maximum=1, section="algo.")
+        check_range(self, "entropy", "actor_weight", "value_weight", minimum=0, section="algo.")
         check_range(self, *positive, above=0, section="algo.")
         check_range(self, "value_clip", "kl_limit", minimum=0, section="algo.", hint="; 0 turns it off")
 

@@ -306,6 +306,8 @@ def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int]
         raise ValueError(f"model.encoder=navrl needs the observations {missing}; use model.encoder=dict for other envs")
     if unread:
         raise ValueError(f"model.encoder=navrl does not read {unread}: take them out of model.keys, or use dict")
+    if config.part != ModelConfig.part:
+        raise ValueError(f"model.encoder=navrl, of this env, has no model.part={config.part}: use model.encoder=dict")
     return NavRLEncoder(seen, trunk, config.activation)
 
 

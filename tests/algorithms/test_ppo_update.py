@@ -219,7 +219,10 @@ def test_after_loading_the_schedule_still_drives_the_optimizer():
     assert same(before, weights(algo.policy))
 
 
-@pytest.mark.parametrize("wrong", [{"schedule": "step"}, {"epochs": 0}, {"gamma": 1.2}, {"kl_limit": -1.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"schedule": "step"}, {"epochs": 0}, {"gamma": 1.2}, {"kl_limit": -1.0}, {"final_rate": -1.0}, {"entropy": -1.0}],
+)
 def test_wrong_settings_are_refused_by_name(wrong):
     with pytest.raises(ValueError, match=f"algo.{next(iter(wrong))}"):
         PPOConfig(**wrong)

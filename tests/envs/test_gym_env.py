@@ -175,6 +175,13 @@ def test_an_info_that_comes_late_is_logged_if_named(same_record):
         same_record(record, steps(other, 0.0, 0.0))
 
 
+def test_a_named_info_that_no_episode_has_is_warned_of():
+    env = GymEnv(2, config=GymConfig(id="tests/Walk-v0", info=["sucess", "place"]))
+    steps(env, 2.0, 0.0)
+    with pytest.warns(UserWarning, match="env.info: no step of a complete episode had sucess in its info"):
+        steps(env, 2.0, 0.0)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2.1, -1.1])
 def test_bad_actions_fly_safe_ones_and_raise_at_check(bad):
     env = walk(3)

@@ -75,6 +75,8 @@ def test_navrls_encoder_reads_the_keys_asked_for():
         student.load_state_dict(build_policy(without, ACTION, ModelConfig()).state_dict())
     assert "dynamic_obstacle" in build_policy(specs, ACTION, ModelConfig()).keys
     assert isinstance(build_policy(specs, ACTION, ModelConfig(keys=["lidar"])).encoder, DictEncoder)
+    with pytest.raises(ValueError, match="has no model.part=8: use model.encoder=dict"):
+        build_policy(specs, ACTION, ModelConfig(part=8))
     with pytest.raises(ValueError, match=r"does not read \['direction'\]: take them out of model.keys"):
         build_policy(specs, ACTION, ModelConfig(encoder="navrl", keys=["lidar", "state", "direction"]))
 

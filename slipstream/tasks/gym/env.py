@@ -61,7 +61,7 @@ class GymEnv(TensorEnv):
     names."""
 
     Config = GymConfig
-    spec_settings = ("id",)
+    spec_settings = ("id", "kwargs")
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class GymEnv(TensorEnv):
         self.observation_spec = {name: _observation_spec(space, name) for name, space in self._spaces.items()}
         self.action_spec, self._to_gym = _actions(self.vector.single_action_space)
         self._info: dict[str, np.ndarray] | None = None  # each [N]; the names are known after the first step
+        self._unseen = set(config.info)  # names that no step has had yet
         self.reset()
 
     # -- one step ------------------------------------------------------------------------------------------------------
@@ -107,6 +108,11 @@ class GymEnv(TensorEnv):
         for name, values in self._info.items():
             if numbers := _numbers(info, name):
                 values[numbers[0]] = numbers[1]
+                self._unseen.discard(name)
+        if self._unseen and (self._terminated | self._truncated).any():
+            names = ", ".join(sorted(self._unseen))
+            warnings.warn(f"env.info: no step of a complete episode had {names} in its info: logged as 0", stacklevel=2)
+            self._unseen = set()
 
     def _clear_info(self, mask: Tensor) -> None:
         begins = mask.cpu().numpy()

@@ -43,6 +43,7 @@ class FactoryEnv(FromTorchRL):
     """The TorchRL env that a factory makes."""
 
     Config = TorchRLConfig
+    spec_settings = ("factory", "keys", "kwargs")
 
     def __init__(
         self,
