@@ -110,8 +110,8 @@ class GymEnv(TensorEnv):
                 values[numbers[0]] = numbers[1]
                 self._unseen.discard(name)
         if self._unseen and (self._terminated | self._truncated).any():
-            names = ", ".join(sorted(self._unseen))
-            warnings.warn(f"env.info: no step of a complete episode had {names} in its info: logged as 0", stacklevel=2)
+            absent = ", ".join(sorted(self._unseen))
+            warnings.warn(f"env.info: no step of a complete episode had {absent} in its info: logged as 0", stacklevel=2)
             self._unseen = set()
 
     def _clear_info(self, mask: Tensor) -> None:
