@@ -111,7 +111,9 @@ class GymEnv(TensorEnv):
                 self._unseen.discard(name)
         if self._unseen and (self._terminated | self._truncated).any():
             absent = ", ".join(sorted(self._unseen))
-            warnings.warn(f"env.info: no step of a complete episode had {absent} in its info: logged as 0", stacklevel=2)
+            warnings.warn(
+                f"env.info: no step of a complete episode had {absent} in its info: logged as 0", stacklevel=2
+            )
             self._unseen = set()
 
     def _clear_info(self, mask: Tensor) -> None:
