@@ -36,11 +36,12 @@ from typing import Any
 from slipstream.cli import check_output
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys
+from slipstream.config.values import BOOLEANS
 from slipstream.deploy.loop import FlightLog, fly
 from slipstream.deploy.pilot import Decision, Limits, Pilot
 from slipstream.deploy.transports import TRANSPORTS, open_link
 
-PILOT_KEYS = ("onnx", "goal", "shield", "fence", "heights", "log", "tracked")
+PILOT_KEYS = ("onnx", "goal", "env.shield", "fence", "heights", "log", "tracked")
 VEHICLE_KEYS = ("loss", "delay_ms", "jitter_ms", "fault", "seconds", "out")
 AT_GOAL_S = 1.5  # that it holds the goal of a simulated flight before it ends
 
@@ -109,7 +110,7 @@ def _pilot(own: dict[str, str], words: list[Any], folder: Path) -> Pilot:
         cfg, trained = configure(words)
         export_policy(trained, cfg.task, cfg.env, "onnx", path)
     limits = Limits(fence_m=_numbers(own, "fence", 4), height_m=_numbers(own, "heights", 2))
-    pilot = Pilot(path, own.get("shield") in ("on", "true"), limits)
+    pilot = Pilot(path, BOOLEANS.get(own.get("env.shield", "off"), False), limits)
     keeps = own.get("vehicle") or own.get("tracked") == "keep" or pilot.deployment.lidar_sees_moving
     pilot.remove_tracked = not keeps
     return pilot

@@ -14,6 +14,7 @@ KEYS = {
     "env.opponent": "opponent",
     "env.reward": "reward",
     "env.num_envs": "num_envs n_envs",
+    "env.shield": "shield",
     "env.time_scale": "time_scale",
     "env.dyn.speed_mps": "env_dyn.vel_range",
     "env.dyn": "env_dyn",

@@ -120,8 +120,9 @@ class MavlinkLink:
         if m.frame != self._mavlink.MAV_FRAME_BODY_FRD:
             return []
         stamp_ms = m.time_usec // 1000
-        if self._points[0] == stamp_ms and self._points[1]:
-            return [Cloud(stamp_ms * 1e-3, swap_frd_flu(np.array(self._points[1])))]
+        (points_ms, hits), self._points = self._points, (0, [])
+        if points_ms == stamp_ms and hits:
+            return [Cloud(stamp_ms * 1e-3, swap_frd_flu(np.array(hits)))]
         ranges = np.where(np.array(m.distances) == NO_HIT, np.inf, np.array(m.distances) / 100)
         step = math.radians(m.increment_f or m.increment)  # clockwise
         low, high = m.min_distance / 100, m.max_distance / 100

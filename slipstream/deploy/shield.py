@@ -42,11 +42,13 @@ class Shield:
     box_height_m: float = 1.0
     max_speed_mps: float = 2.0  # on each axis
     radius_m: float = 0.3  # of the body
-    margin_m: float = 0.1  # kept beyond the radius
-    lag_s: float = 0.5  # from a command to the velocity: the drone's time constant and the delay of the messages
+    margin_m: float = 0.0  # kept beyond the radius
+    lag_s: float = 0.25  # from a command to the velocity, with a command against it: half the drone's time constant
     hold_s: float = 0.1  # how long a command is held
-    brake_mps2: float = 3.0  # the deceleration that the drone is sure to reach
-    horizon_s: float = 1.5  # for moving obstacles
+    brake_mps2: float = 20.0  # how steeply the speed towards a hit may grow with the distance beyond the lag's
+    moving_margin_m: float = 0.1
+    moving_lag_s: float = 0.45
+    horizon_s: float = 0.8  # for moving obstacles
     xp: Any = np  # numpy or torch
 
     def filter(self, wanted: Any, distance: Any, velocity: Any, obstacles: Any) -> Any:
@@ -81,9 +83,9 @@ class Shield:
         ux, uy = rows[..., 0] / length, rows[..., 1] / length
         radius, step = xp.zeros_like(across), self.widths_m
         for k, width in enumerate(step):
-            radius = xp.where(rows[..., 8] == k, width / 2 + self.radius_m + self.margin_m, radius)
+            radius = xp.where(rows[..., 8] == k, width / 2 + self.radius_m + self.moving_margin_m, radius)
         # where both are when the command takes effect; the drone does not jump over the obstacle
-        drift = self.lag_s * (moves - velocity)
+        drift = self.moving_lag_s * (moves - velocity)
         closing = -(drift[..., 0] * ux + drift[..., 1] * uy)
         free = xp.clip(across - radius, 0, FAR)
         share = xp.where(closing > free, free / xp.clip(closing, TINY, FAR), 1.0)
@@ -106,7 +108,7 @@ class Shield:
         bound = border + nx * moves[..., 0] + ny * moves[..., 1]
         # above or below it the vertical speed may be limited instead
         z = rows[..., 4] + drift[..., 2]
-        gap = xp.abs(z) - self.box_height_m / 2 - self.radius_m - self.margin_m
+        gap = xp.abs(z) - self.box_height_m / 2 - self.radius_m - self.moving_margin_m
         up = xp.sign(z)
         climb = self.approach_speed(gap) + up * moves[..., 2]
         excess = nx * wanted[..., 0] + ny * wanted[..., 1] - bound

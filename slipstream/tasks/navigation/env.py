@@ -106,6 +106,7 @@ class NavigationConfig:
     max_speed_mps: float = 2.0  # on each axis
     discrete_speeds_mps: list[float] = field(default_factory=lambda: [-2.0, 0.0, 2.0])  # on each axis: 27 actions
     lidar_sees_moving: bool = False  # beams also hit moving obstacles
+    shield: bool = False  # the safety shield of slipstream.deploy changes commands that are not admissible
     observe_moving: bool = True  # false: without the detector's list of moving obstacles, `dynamic_obstacle`
     backend: str = "auto"  # of the sensors: torch, native (CPU), triton (CUDA)
     lidar: LidarConfig = field(default_factory=LidarConfig)
@@ -248,6 +249,11 @@ class NavigationEnv(TensorEnv):
             self.action_spec = Discrete(len(self.action_table))
         else:
             self.action_spec = Box((3,), -config.max_speed_mps, config.max_speed_mps, mirror=(1, -2, 3))
+        self.shield = None
+        if config.shield:
+            from slipstream.tasks.navigation.shield import EnvShield
+
+            self.shield = self._parts["shield"] = EnvShield(self)
         wait([kernels])
         self.reset()
 
@@ -397,6 +403,8 @@ class NavigationEnv(TensorEnv):
         self.untouched.zero_()
         if self.config.actions == "discrete":
             action = self.action_table[action]
+        if self.shield is not None:
+            action = self.shield.filter(action)
         command = to_world(self.disturbance.delay_action(action), self.heading)
         self.disturbance.update_wind(self.config.dt_s * self.config.decision_interval)
         if self.routes is not None and self.route.shape[1] > 1:
@@ -424,9 +432,12 @@ class NavigationEnv(TensorEnv):
         across = torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True)
         seen_vel = to_goal_frame(self.disturbance.velocity_reading(vel), self.heading)
         moving = self._observe_movers(pos)[:, None]
+        distance = self.disturbance.lidar_reading(distance, range_m)
+        if self.shield is not None:
+            self.shield.see(distance, seen_vel, moving[:, 0], yaw)
         return {
             "state": torch.cat((goal_direction, across, to_goal[:, 2:], seen_vel), -1),
-            "lidar": (range_m - self.disturbance.lidar_reading(distance, range_m))[:, None],
+            "lidar": (range_m - distance)[:, None],
             "direction": self.direction[:, None].clone(),
             **({"dynamic_obstacle": moving} if self.config.observe_moving else {}),
         }
@@ -454,6 +465,7 @@ class NavigationEnv(TensorEnv):
         reward = self._reward(collided, reached_now)
         truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
         info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
+        info |= {} if self.shield is None else {"shielded": self.shield.changed}
         return Outcome(reward, collided, truncated, {name: fact.float() for name, fact in info.items()})
 
     def _collided(self) -> Tensor:

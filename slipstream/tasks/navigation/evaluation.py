@@ -64,6 +64,7 @@ class Flights:
     mover_paths: np.ndarray  # [T, K, 3]
     rows: FlightRows | None = None  # the same, with actions and values, for a recording
     policy: Policy | None = None
+    shielded: Tensor | None = None  # commands that the shield changed, and all
 
     @property
     def timeout(self) -> np.ndarray:
@@ -94,9 +95,11 @@ class Crossing:
         self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
         self.time_s = torch.full((env.num_envs,), torch.nan, device=env.device)
         self.clock_s = torch.zeros((), device=env.device)
+        self.shielded = torch.zeros(2, device=env.device)  # commands that the shield changed, and all of the flights
         self.results = [self.success, self.collision, self.time_s, self.strict]  # what `flights` needs
         self.decision: tuple[Tensor, Tensor | None] | None = None  # the last action and value
         self._state = [*self.observation.values(), *self.results, self.ended, self.clock_s]
+        self._state += [self.shielded]
         self._state += [] if self.policy.memory is None else [self.policy.memory]
         self._start, self._env_start = [x.clone() for x in self._state], env.state_dict()
         capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)
@@ -117,6 +120,9 @@ class Crossing:
         for name, seen in record.observation.items():
             self.observation[name].copy_(seen)
         self.clock_s.add_(self.decision_s)
+        flying = ~self.ended & ~self.success
+        if "shielded" in record.info:
+            self.shielded.add_(torch.stack(((record.info["shielded"] * flying).sum(), flying.sum())))
         flying = ~self.ended
         at_goal = (record.info["at_goal"] > 0) & ~record.terminated & flying
         self.time_s.copy_(torch.where(at_goal & ~self.success, self.clock_s, self.time_s))
@@ -153,7 +159,9 @@ class Crossing:
         shape = (self.env.config.num_worlds, self.drones)
         success, collision, time_s, strict = (x.cpu().numpy().reshape(shape) for x in results)
         seeds = list(self.env.world_seeds)
-        return Flights(seeds, success, collision, time_s, strict, *rows.paths(), rows, self.policy.policy)
+        return Flights(
+            seeds, success, collision, time_s, strict, *rows.paths(), rows, self.policy.policy, self.shielded
+        )
 
     # -- beside a training -------------------------------------------------------------------------------------------
 
@@ -344,6 +352,10 @@ def evaluate(
     standing = f"{cfg.env.num_obstacles} standing" if cfg.env.map == "boxes" else f"map {cfg.env.map}"
     world = f"{standing}, {env.movers.count} moving, {_flown(cfg.env, cfg.sim)}"
     log(percent_table(result, f"{trained.name}: {world}"))
+    if env.shield is not None and flights.shielded is not None:
+        changed, every = flights.shielded.tolist()
+        result["shielded"] = changed / max(every, 1)
+        log(f"the shield changed {format_percent(result['shielded'])} of the commands")
     if other:
         with progress_bar(f"flying {other.name}") as progress:
             their_flights = fly(envs[1], policies[1], cfg.eval.num_drones, progress, False)

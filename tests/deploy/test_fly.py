@@ -1,0 +1,264 @@
+"""Closed loops over each transport with the MuJoCo vehicle in its own process, and messages read by others' tools."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from slipstream.cli import main
+from slipstream.deploy import Cloud, Command, Obstacles, Odometry, Pilot
+from slipstream.deploy.loop import FlightLog, fly, replay
+from slipstream.deploy.udp import UdpLink, split_address
+
+REASONS = {"mavlink": "pymavlink", "dds": "cyclonedds"}
+SMALL = ["env.map_half_m=3", "env.num_obstacles=4", "env.dyn.num_obstacles=8", "eval.map_seeds=[5]", "threads=1"]
+ODOMETRY = Odometry(12.5, [1.0, -2.0, 3.0, 0.4, 0.5, -0.6, *(np.array([0.8, 0.1, -0.2, 0.5]) / np.sqrt(0.94))])
+CLOUD = Cloud(12.5, [[1.5, 0.5, -0.25], [-2.0, 3.0, 1.0], [3.0, -1.0, 0.0]])
+OBSTACLES = Obstacles(12.5, np.arange(32).reshape(4, 8) / 8)
+COMMAND = Command(12.75, [0.5, -1.0, 0.25, 0.7])
+
+
+def needs(module: str):
+    return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"needs {module} (extra fly)")
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def roscore(tmp_path_factory):
+    """A real roscore of its own port; skips without one."""
+    if shutil.which("roscore") is None or not os.path.isdir("/usr/lib/python3/dist-packages/nav_msgs"):
+        pytest.skip("needs roscore and rospy (apt install ros-core python3-rospy python3-nav-msgs)")
+    home, port = tmp_path_factory.mktemp("ros"), free_port()
+    settings = {"ROS_HOME": str(home), "ROS_LOG_DIR": str(home), "ROS_IP": "127.0.0.1"}
+    settings["ROS_MASTER_URI"] = f"http://127.0.0.1:{port}"
+    core = subprocess.Popen(["roscore", "-p", str(port)], env=os.environ | settings, stdout=subprocess.DEVNULL)
+    for _ in range(300):
+        time.sleep(0.1)
+        with socket.socket() as found:
+            if found.connect_ex(("127.0.0.1", port)) == 0:
+                break
+    yield settings
+    core.terminate()
+    core.wait(20)
+
+
+@pytest.mark.parametrize(
+    "transport",
+    ["udp", pytest.param("mavlink", marks=needs("pymavlink")), pytest.param("dds", marks=needs("cyclonedds")), "ros1"],
+)
+@needs("mujoco")
+@needs("mcap")
+def test_closed_loop(transport, exported, tmp_path, request):
+    """Five seconds, or with `-m soak` a flight to the goal, in real time."""
+    environment = dict(os.environ)
+    if transport == "ros1":
+        environment |= request.getfixturevalue("roscore")
+    if transport == "dds":
+        environment["ROS_DOMAIN_ID"] = str(os.getpid() % 90 + 10)
+    onnx, log = exported("navigation")[0], tmp_path / "flight.mcap"
+    words = [f"onnx={onnx}", f"transport={transport}", f"log={log}", f"out={tmp_path}/flight", "seconds=5", *SMALL]
+    words += [f"address=127.0.0.1:{free_port()}"] if transport in ("udp", "mavlink") else []
+    command = [sys.executable, "-m", "slipstream", "fly", "vehicle=mujoco", "shield=on", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode in (0, 1), done.stderr
+    stats, result = (json.loads(line) for line in done.stdout.splitlines()[-2:])
+    decisions = sum(stats["states"].values())
+    assert stats["states"]["fly"] > decisions / 3 and result["collision"] == ""
+    assert replay(log, onnx) == (decisions, 0)
+    assert (tmp_path / "flight.html").is_file()
+
+
+# -- messages, read by others ------------------------------------------------------------------------------------------
+
+
+def test_udp_carries_messages_between_its_two_ends_alone():
+    port = free_port()
+    vehicle, pilot = (UdpLink(f"127.0.0.1:{port}", role) for role in ("vehicle", "pilot"))
+    for message in (ODOMETRY, CLOUD, OBSTACLES):
+        vehicle.send(message)
+        (found,) = pilot.receive(1.0)
+        assert type(found) is type(message) and np.array_equal(found.values, message.values)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(b"junk", ("127.0.0.1", port + 1))
+        assert pilot.receive(0.05) == []
+    vehicle._socket.send(b"junk")
+    assert pilot.receive(0.05) == [] and pilot.dropped == 1
+    pilot.send(COMMAND)
+    assert np.array_equal(vehicle.receive(1.0)[0].values, COMMAND.values)
+    for link in (vehicle, pilot):
+        link.close()
+    with pytest.raises(ValueError, match="no address"):
+        split_address("localhost")
+
+
+MAVLINK_READER = """
+import json, os, sys, time
+os.environ["MAVLINK20"] = "1"
+from pymavlink import mavutil
+link = mavutil.mavlink_connection("udpin:" + sys.argv[1], dialect="ardupilotmega", source_system=255)
+print("ready", flush=True)
+found, end = {}, time.time() + 20
+while time.time() < end and len(found) < 5:
+    message = link.recv_match(blocking=True, timeout=1)
+    if message is not None and message.get_type() != "BAD_DATA":
+        found[message.get_type()] = message.to_dict()
+print(json.dumps(found, default=str))
+"""
+
+
+@needs("pymavlink")
+def test_mavlink_is_parsed_by_pymavlink_in_another_process():
+    from slipstream.deploy.mavlink import MavlinkLink
+
+    address = f"127.0.0.1:{free_port()}"
+    reader = subprocess.Popen([sys.executable, "-c", MAVLINK_READER, address], stdout=subprocess.PIPE, text=True)
+    assert reader.stdout.readline() == "ready\n"
+    vehicle = MavlinkLink(address, "vehicle")
+    for message in (ODOMETRY, CLOUD, OBSTACLES):
+        vehicle.send(message)
+    found = json.loads(reader.communicate(timeout=30)[0])
+    vehicle.close()
+    odometry, ring = found["ODOMETRY"], found["OBSTACLE_DISTANCE"]
+    assert (odometry["x"], odometry["y"], odometry["z"]) == (-2.0, 1.0, -3.0)  # NED
+    assert odometry["frame_id"] == 1 and odometry["time_usec"] == 12_500_000
+    assert found["OBSTACLE_DISTANCE_3D"]["y"] == 1.0 and min(ring["distances"]) == 316
+    assert found["HEARTBEAT"]["type"] == 2
+
+
+@needs("pymavlink")
+def test_mavlink_round_trip_and_no_arming():
+    from slipstream.deploy.mavlink import MavlinkLink
+
+    address = f"127.0.0.1:{free_port()}"
+    pilot, vehicle = MavlinkLink(address, "pilot"), MavlinkLink(address, "vehicle")
+    sent = []
+    write = pilot.connection.write
+    pilot.connection.write = lambda data: (sent.append(bytes(data)), write(data))[1]
+    found = []
+    for _ in range(3):
+        for message in (ODOMETRY, CLOUD, OBSTACLES):
+            vehicle.send(message)
+        found += pilot.receive(1.0)
+    by_kind = {type(message): message for message in found}
+    for message in (ODOMETRY, CLOUD, OBSTACLES):
+        values = by_kind[type(message)].values
+        flip = -1 if type(message) is Odometry and values[0, 6] * ODOMETRY.values[0, 6] < 0 else 1  # q and −q are one
+        values = np.concatenate((values[:, :6], flip * values[:, 6:]), 1) if flip < 0 else values
+        assert np.allclose(values, message.values, atol=1e-5)
+    pilot.send(COMMAND)
+    (command,) = [m for m in vehicle.receive(1.0) if isinstance(m, Command)]
+    assert np.allclose(command.values, COMMAND.values, atol=1e-6)
+    assert {int.from_bytes(data[7:10], "little") for data in sent} == {0, 84}  # heartbeat and setpoint, nothing else
+    pilot.connection.port.sendto(b"\xfd\x09junk", ("127.0.0.1", vehicle.connection.port.getsockname()[1]))
+    assert vehicle.receive(0.05) == []
+    pilot.close(), vehicle.close()
+
+
+@needs("cyclonedds")
+@needs("rosbags")
+def test_ros_2_messages_are_parsed_by_rosbags():
+    from rosbags.typesys import Stores, get_typestore
+
+    from slipstream.deploy.dds import message_types
+    from slipstream.deploy.ros import TOPICS, RosMessages
+
+    store, convert = get_typestore(Stores.ROS2_HUMBLE), RosMessages(message_types())
+    for message in (ODOMETRY, CLOUD, OBSTACLES, COMMAND):
+        topic, ours = convert.write(message)
+        package, name = TOPICS[topic]
+        data = ours.serialize(use_version_2=False)
+        theirs = store.deserialize_cdr(data, f"{package}/msg/{name}")
+        assert bytes(store.serialize_cdr(theirs, f"{package}/msg/{name}")) == data
+        assert theirs.header.frame_id == ours.header.frame_id
+        back = convert.read(topic, theirs, message.stamp)
+        assert np.allclose(back.values[:, :3], message.values[:, :3], atol=1e-6)
+    assert np.allclose(convert.read("odom", convert.write(ODOMETRY)[1], 0.0).values, ODOMETRY.values)
+
+
+@needs("cyclonedds")
+def test_a_cloud_that_does_not_fit_is_refused():
+    from slipstream.deploy.dds import message_types
+    from slipstream.deploy.ros import RosMessages
+
+    convert = RosMessages(message_types())
+    for change in ({"width": 10**6}, {"point_step": 2**31}, {"fields": []}, {"is_bigendian": True}, {"data": b"x"}):
+        cloud = convert.write(CLOUD)[1]
+        for name, value in change.items():
+            setattr(cloud, name, value)
+        with pytest.raises(ValueError):
+            convert.read("points", cloud, 0.0)
+
+
+# -- the loop ----------------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """A link that always has good data."""
+
+    def __init__(self) -> None:
+        self.sent = []
+
+    def receive(self, timeout_s):
+        time.sleep(min(timeout_s, 0.01))
+        now = time.monotonic()
+        moved = now % 100 / 100
+        odometry = Odometry(now, [moved, 0, 2, 1, 0, 0, 1, 0, 0, 0])
+        return [odometry, Cloud(now, [[3 + moved, 0, 0]]), Obstacles(now, np.zeros((0, 8)))]
+
+    def send(self, message):
+        self.sent.append(message)
+
+
+@needs("mcap")
+def test_a_log_opens_with_mcap_and_replays(exported, tmp_path):
+    from mcap.reader import make_reader
+
+    onnx = exported("navigation_lidar")[0]  # with memory
+    pilot, link, path = Pilot(onnx, shield=True), Lines(), tmp_path / "log.mcap"
+    pilot.fly_to([30.0, 0.0, 2.0])
+    log = FlightLog(path, pilot)
+    stats = fly(pilot, link, 2.0, log)
+    log.close()
+    with open(path, "rb") as file:
+        summary = make_reader(file).get_summary()
+    topics = {channel.topic for channel in summary.channels.values()}
+    assert topics == {"odometry", "cloud", "obstacles", "decision"}
+    decisions = sum(stats.states.values())
+    assert decisions >= 8 and len(link.sent) == decisions
+    assert replay(path, onnx) == (decisions, 0)
+
+
+def test_a_dry_run_sends_nothing(exported):
+    pilot, link = Pilot(exported("navigation")[0]), Lines()
+    pilot.fly_to([30.0, 0.0, 2.0])
+    assert sum(fly(pilot, link, 0.3, send=False).states.values()) > 2 and link.sent == []
+
+
+@pytest.mark.parametrize(
+    "word,message",
+    [
+        ("transport=smoke", "unknown transport"),
+        ("vehicle=car", "unknown vehicle"),
+        ("goal=1,2", "must be 3 numbers"),
+        ("onnx=no.onnx", "no file"),
+        ("address=here", "no address"),
+    ],
+)
+def test_words_that_are_wrong(word, message, exported, capsys):
+    words = [word] + ([] if word.startswith("onnx") else [f"onnx={exported('navigation')[0]}"])
+    assert main(["fly", *words]) == 2
+    assert message in capsys.readouterr().err
