@@ -5,7 +5,6 @@ import gc
 import os
 import subprocess
 import sys
-import tomllib
 import warnings
 from pathlib import Path
 
@@ -26,16 +25,6 @@ def test_without_a_word_it_shows_what_there_is(capsys):
     assert main(["--help"]) == 0 and capsys.readouterr().out == text
 
 
-def test_the_console_script_is_this_function():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"] == {"slipstream": "slipstream.cli:main"}
-
-
-def test_version(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.strip()[0].isdigit()
-
-
 def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
     assert main(["trian"]) == 2
     assert "unknown command 'trian': did you mean 'train'?" in capsys.readouterr().err
@@ -44,17 +33,8 @@ def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
 @pytest.mark.parametrize(
     ("command", "keys"),
     [
-        (
-            "train",
-            [
-                "env.num_envs=1024",
-                "env.dyn.num_obstacles=80",
-                "algo.learning_rate=0.0005",
-                "resume=null",
-                "preset=none",
-            ],
-        ),
-        ("eval", ["checkpoint=null", "compare=null", "eval.map_seeds=[101,102,103]", "json=false"]),
+        ("train", ["env.num_envs=1024", "env.dyn.num_obstacles=80", "resume=null", "preset=none"]),
+        ("eval", ["checkpoint=null", "eval.map_seeds=[101,102,103]", "json=false"]),
     ],
 )
 def test_help_of_a_command_lists_its_keys(capsys, command, keys):
@@ -68,21 +48,13 @@ def test_help_of_a_command_lists_its_keys(capsys, command, keys):
     ("words", "answer"),
     [
         (["train", "env.num_env=3"], "did you mean 'env.num_envs'?"),
-        (["train", "env.num_envs=many"], "env.num_envs"),
-        (["train", "algo.gamma=7"], "algo.gamma"),
-        (["eval", "eval.num_drones=0"], "eval.num_drones"),
         (["eval", "checkpoint=nowhere.pt"], "nowhere.pt"),
         (["train", "task=nowhere:Env"], "cannot import nowhere"),
-        (["train", "device=gpu"], "device=gpu"),
-        (
-            ["train", "env.num_envs=1", "env.num_worlds=2", "env.world_seeds=[1,2]", "env.num_obstacles=0"],
-            "env.world_seeds has 2 seeds, more than env.num_envs=1",
-        ),
         (["train", "env.num_envs=4", "env.num_obstacles=0", "algo.minibatches=3", "device=cpu"], "algo.minibatches=3"),
         (["train", "env.num_envs=4", "env.num_obstacles=0", "init=nowhere.pt", "device=cpu"], "nowhere.pt"),
     ],
 )
-def test_a_mistake_is_told_in_one_line_without_a_traceback(tmp_path, monkeypatch, capsys, words, answer):
+def test_a_mistake_is_one_line_without_a_traceback(tmp_path, monkeypatch, capsys, words, answer):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     *progress, error = capsys.readouterr().err.splitlines()
@@ -100,7 +72,7 @@ def test_an_interrupt_ends_with_130(monkeypatch, capsys):
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_the_command_line_speaks_to_openmp_before_torch_is_loaded():
+def test_openmp_is_set_up_before_torch_is_loaded():
     # a runtime that is already up does not read OMP_WAIT_POLICY any more
     code = "import sys, slipstream.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
@@ -130,15 +102,6 @@ def test_a_reader_who_goes_away_ends_it_quietly(words, tmp_path):
     assert (done.returncode, done.stderr) == (BROKEN_PIPE, "")
 
 
-def test_another_pipe_that_breaks_is_an_error_as_any(monkeypatch, capsys):
-    def fail(argv):
-        raise BrokenPipeError(32, "Broken pipe")
-
-    monkeypatch.setattr("slipstream.cli.bench.run", fail)
-    assert main(["bench", "env"]) == 2
-    assert "Broken pipe" in capsys.readouterr().err
-
-
 def test_debug_shows_the_traceback(capsys):
     assert main(["train", "env.num_env=3", "--debug"]) == 2
     error = capsys.readouterr().err
@@ -160,23 +123,15 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
         (["ckpt", "inf", "x"], "slipstream ckpt: unknown command 'inf': did you mean 'info'?"),
         (["ckpt", "info", "x", "--tensor"], "slipstream ckpt: unknown argument '--tensor'"),
         (["ckpt", "export", "x", "--to", "onxx"], "slipstream ckpt: unknown --to 'onxx'"),
-        (["ckpt", "info"], "slipstream ckpt: the following arguments are required: path"),
         (["ckpt", "info", "nowhere.pt"], "slipstream ckpt: no checkpoint at nowhere.pt"),
-        (["rollouts", "info", "nowhere"], "slipstream rollouts: nowhere has no rollouts"),
         (["bench", "trian"], "not 'trian': did you mean 'train'?"),
         (["--verson"], "slipstream: unknown argument '--verson': did you mean '--version'?"),
-        (["export", "--to"], "slipstream export: to needs a value"),
         (["train", "-x"], "'-x' is not an override"),
         (["view", "page.html"], "page.html is not a recording (.rec), a run or a folder"),
-        (["recording", "info", "no.rec"], "slipstream recording: there is no no.rec"),
-        (["config", "env.reward.collision=-5"], "env.reward.collision=-5 is a cost, which is subtracted: use 5"),
         (["evaluate", "checkpoint=x"], "unknown command 'evaluate': did you mean 'eval'?"),
-        (["tensorboard"], "unknown command 'tensorboard': did you mean 'view'?"),
         (["compare", "my policy.pt"], "slipstream eval 'checkpoint=my policy.pt' compare=OTHER"),
-        (["compare", "navigation"], "slipstream eval checkpoint=navigation compare=OTHER"),
         (["train", "--max-steps", "1000"], "unknown key 'max_steps': total_frames ends a training"),
         (["train", "--log-interval=10"], "unknown key 'log_interval': every iteration is logged"),
-        (["train", "--checkpoint", "x"], "set resume=RUN to continue a run, or init=PATH"),
         (["eval", "--render"], "unknown key 'render': there is no window"),
         (["eval", "checkpoint=group"], "group holds 2 runs: name one of them, such as"),
         (["train", "resume=group"], "group/seed=0"),
@@ -219,11 +174,6 @@ def test_a_closed_output_is_no_error():
     done = subprocess.run([sys.executable, "-c", "import os; os.close(1); os.execv(os.sys.executable, "
                            "[os.sys.executable, '-m', 'slipstream', '--help'])"], stderr=subprocess.PIPE, text=True)  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_command_does_not_load_the_others():
-    code = "import sys; from slipstream.cli import main; main(['train', '--help']); sys.exit('slipstream.cli.rollouts' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,6 @@ def test_a_file_is_over_the_preset_and_under_typed_words(tmp_path):
         assert (cfg.compress_checkpoint, cfg.async_checkpoint_queue_size, cfg.save_interval) == (False, 2, 9)
 
 
-def test_the_later_of_two_files_wins(tmp_path):
-    first = write(tmp_path / "a.yaml", "seed: 1\nsave_interval: 5\n")
-    second = write(tmp_path / "b.yaml", "seed: 2\n")
-    cfg = load_train([first, second])
-    assert (cfg.seed, cfg.save_interval) == (2, 5)
-
-
 def test_a_file_takes_every_form_of_a_key(tmp_path):
     text = """
         # a remark
@@ -53,11 +46,6 @@ def test_a_file_takes_every_form_of_a_key(tmp_path):
     assert cfg.model.trunk == [32, 16] and cfg.league.enabled
 
 
-def test_a_list_in_a_file_is_no_text(tmp_path):
-    with pytest.raises(ConfigError, match="my.yaml, line 1: name must be text"):
-        load_train([write(tmp_path / "my.yaml", "name: [1, 2]\n")])
-
-
 def test_words_that_were_parsed_are_not_read_again(tmp_path):
     file = tmp_path / "my.yaml"
     words = plain_overrides([write(file, "eval: {map_seeds: [7, 8]}\nname: \"'x'\"\n"), "--num-envs", "4"])
@@ -69,13 +57,6 @@ def test_words_that_were_parsed_are_not_read_again(tmp_path):
 def test_a_file_chooses_the_algorithm(tmp_path):
     assert load_train([write(tmp_path / "a.yaml", "algo: sac\n")]).algo.name == "sac"
     assert load_train([write(tmp_path / "b.yaml", "algo:\n  name: sac\n  tau: 0.25\n")]).algo.tau == 0.25
-
-
-def test_an_evaluation_takes_a_file_too(tmp_path):
-    cfg = load_evaluate(
-        [write(tmp_path / "e.yaml", "eval:\n  map_seeds: [7, 8]\nenv:\n  num_obstacles: 3\n"), "json=true"]
-    )
-    assert (cfg.eval.map_seeds, cfg.env.num_obstacles, cfg.json) == ([7, 8], 3, True)
 
 
 def test_a_list_of_seeds_takes_ranges(tmp_path):
@@ -111,17 +92,7 @@ def test_a_mistake_in_a_file_names_the_line_and_not_the_contents(tmp_path, text,
     assert answer in str(caught.value) and "SECRET" not in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
-    path = tmp_path / "my.yaml"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError, match="my.yaml"):
-        load_train([f"config={path}"])
-
-
-# -- slipstream config
-# ---------------------------------------------------------------------------------------------------
+# -- slipstream config -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -149,11 +120,6 @@ def test_it_writes_a_file_but_over_none_without_force(tmp_path, capsys):
     assert load_train([f"config={out}"]).seed == 4
 
 
-def test_a_mistake_is_answered_as_in_train(capsys):
-    assert main(["config", "env.num_env=3"]) == 2
-    assert "did you mean 'env.num_envs'?" in capsys.readouterr().err
-
-
 def test_a_runs_own_config_starts_another_run(tmp_path):
     assert main(["train", *TINY, "total_frames=128", f"root={tmp_path}", "name=one", "seed=5"]) == 0
     for given in ("one/config.yaml", "one"):
@@ -162,16 +128,6 @@ def test_a_runs_own_config_starts_another_run(tmp_path):
         yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in ("one", "one-2", "one-3")
     ]
     assert first["seed"] == 5 and all(other == {**first, "save_interval": 3} for other in others)
-
-
-@pytest.mark.parametrize("value", ["!!bool maybe", "!!int ''", "!!timestamp x", "!!float " + ":".join(["59"] * 400),
-                                   "[&a [1, 1], &b [*a, *a], " + ", ".join(f"&c{i} [*{'b' if not i else f'c{i - 1}'}, *{'b' if not i else f'c{i - 1}'}]" for i in range(40)) + "]"])  # fmt: skip
-def test_a_value_that_is_not_plain_is_one_sentence(tmp_path, capsys, value):
-    path = tmp_path / "file"
-    path.write_text(f"seed: {value}\n")
-    assert main(["config", f"config={path}"]) == 2
-    error = capsys.readouterr().err
-    assert "file" in error and "Error" not in error and len(error) < 300
 
 
 @pytest.mark.parametrize("text", ["seed: 1\nseed: 2\n", "env: {num_envs: 4}\nnum_envs: 8\n", "{seed: 1, seed: 2}"])

@@ -54,7 +54,7 @@ def monitor(device: Device, clock: Clock) -> PerformanceMonitor:
     return PerformanceMonitor(clock=clock, events=device.event)
 
 
-def test_the_devices_time_arrives_when_the_device_has_done_the_work(monitor, device):
+def test_device_time_arrives_when_the_work_is_done(monitor, device):
     with monitor.timer("learn", "cuda:0"):
         device.enqueue(12)
     assert "learn/device" not in monitor.get_stats()
@@ -72,7 +72,7 @@ def test_events_are_used_again(monitor, device):
     assert device.made == 2 and monitor.get_stats()["learn/device"]["count"] == 50
 
 
-def test_a_device_that_lags_makes_nobody_wait_and_the_ring_does_not_grow(monitor, device):
+def test_a_lagging_device_makes_nobody_wait(monitor, device):
     for _ in range(MAX_PENDING + 20):
         with monitor.timer("learn", "cuda"):
             device.enqueue(1)
@@ -82,7 +82,7 @@ def test_a_device_that_lags_makes_nobody_wait_and_the_ring_does_not_grow(monitor
     assert monitor.get_stats()["learn/device"]["count"] == MAX_PENDING
 
 
-def test_the_device_is_the_learner_its_other_stages_and_its_idle_time_are_exposed(monitor, device, clock):
+def test_a_timed_device_is_the_learner(monitor, device, clock):
     monitor.tick()
     for _ in range(4):
         with monitor.timer("collect", "cuda"):

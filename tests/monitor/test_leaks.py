@@ -66,7 +66,7 @@ def test_the_samples_of_a_gauge_span_the_run():
     assert set(np.diff(times_s)) == {16}
 
 
-def test_a_monitor_reads_its_gauges_once_a_second_and_reports_the_leak(clock):
+def test_gauges_are_read_once_a_second_and_leaks_reported(clock):
     monitor, held = PerformanceMonitor(clock=clock), [100.0]
     reads = []
     monitor.gauge("held_mb", lambda: reads.append(1) or held[0], leak_floor=16)

@@ -47,7 +47,7 @@ def test_nested_timers_count_the_inner_time_in_both(monitor, clock):
     assert stats["learn"]["total"] == pytest.approx(7)
 
 
-def test_a_decorated_function_is_timed_at_every_call_even_when_it_recurses(monitor, clock):
+def test_a_decorated_function_is_timed_at_every_call(monitor, clock):
     @monitor.timer("descend")
     def descend(depth: int) -> int:
         clock.pass_ms(1)
@@ -60,7 +60,7 @@ def test_a_decorated_function_is_timed_at_every_call_even_when_it_recurses(monit
     assert stats["total"] == pytest.approx(3 + 2 + 1 + 1)
 
 
-def test_a_block_that_raises_is_timed_and_its_error_reaches_the_caller(monitor, clock):
+def test_a_block_that_raises_is_timed(monitor, clock):
     with pytest.raises(RuntimeError, match="broken"), monitor.timer("learn"):
         clock.pass_ms(3)
         raise RuntimeError("broken")

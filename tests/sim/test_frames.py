@@ -34,7 +34,7 @@ def test_a_quarter_turn_of_yaw_brings_the_body_x_axis_to_world_y():
 
 
 @pytest.mark.parametrize("angle", [1e-9, 1e-5, 1.1e-4, 0.3, 2.0])
-def test_a_rotation_vector_turns_about_the_body_axis_by_its_length(angle):
+def test_a_rotation_vector_turns_about_the_body_axis(angle):
     facing_y = quat_from_yaw(torch.tensor([math.pi / 2]))
     rolled = quat_rotate_by(facing_y, torch.tensor([[angle, 0.0, 0.0]]))  # about the body's x, which is world y
     body_y = quat_to_matrix(rolled)[0, :, 1]

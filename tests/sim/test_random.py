@@ -100,7 +100,7 @@ def test_normal_numbers_have_normal_moments(width):
         assert abs(_correlation(numbers[:, 0] ** 2, numbers[:, -1] ** 2)) < 4 / math.sqrt(80_000)
 
 
-def test_a_generator_takes_its_state_and_a_state_of_another_device_as_a_seed(capsys):
+def test_a_generator_state_of_another_device_is_a_seed(capsys):
     first, second = torch.Generator().manual_seed(1), torch.Generator()
     restore_generator(second, first.get_state(), "minibatches")
     assert torch.equal(torch.rand(3, generator=first), torch.rand(3, generator=second)) and not capsys.readouterr().err
