@@ -361,9 +361,8 @@ def _shown(view: View, nbytes: int) -> tuple[str, Sequence[int]]:
     """Return NumPy's or torch's name of the dtype, and the shape that other readers see: flat if the tensor has its
     numbers in another order; "" and () if it does not show all bytes of the storage."""
     dtype = plain_dtype(view.dtype)
+    if view.offset or math.prod(view.shape) * dtype.itemsize != nbytes:
+        return "", ()
     if isinstance(dtype, np.dtype):
         return (dtype.name if dtype.isnative else ""), view.shape
-    if view.offset == 0 and math.prod(view.shape) * dtype.itemsize == nbytes:
-        is_ordered = view.stride == torch.empty(view.shape, device="meta").stride()
-        return view.dtype, view.shape if is_ordered else [nbytes // dtype.itemsize]
-    return "", ()
+    return view.dtype, [nbytes // dtype.itemsize] if view.stride else view.shape

@@ -100,7 +100,7 @@ class RolloutStorage(SnapshotSaver):
         self._worker.check()
         self._lock_folder()
         self._make_room()
-        tree, leaves = flatten(data, detach=True, share=False)
+        tree, leaves = flatten(data, detach=True)
         lead = common_lead(data, leaves)
         buffer = self._staging.snapshot(leaves)
         self._queue(start, path, buffer, self._write, path, buffer, tree, lead, verbose)

@@ -209,11 +209,11 @@ def _make_view(data: Any, storage: int, low: int) -> View:
     if isinstance(data, np.ndarray):
         return View(storage, f"numpy:{data.dtype.str}", tuple(data.shape), (), 0, "cpu")
     name, shape, device = str(data.dtype).removeprefix("torch."), tuple(data.shape), str(data.device)
-    if not data.numel():  # NumPy's empty arrays come with a stride of 0, which Tensor.view refuses
-        return View(storage, name, shape, torch.empty(shape, device=_META).stride(), 0, device)
-    if low != _COMPLETE:
-        return View(storage, name, shape, data.stride(), data.storage_offset() - low // data.dtype.itemsize, device)
-    return View(storage, name, shape, torch.empty_like(data, device=_META).stride(), 0, device)  # without holes
+    offset = 0 if low == _COMPLETE else data.storage_offset() - low // data.dtype.itemsize
+    if data.is_contiguous() or not data.numel():
+        return View(storage, name, shape, (), offset if data.numel() else 0, device)
+    stride = data.stride() if low != _COMPLETE else torch.empty_like(data, device=_META).stride()  # without holes
+    return View(storage, name, shape, stride, offset, device)
 
 
 class Buffer:
@@ -253,7 +253,12 @@ class Buffer:
         if storage.low != _COMPLETE or view.dtype.startswith("numpy:"):
             return piece
         dtype = getattr(torch, view.dtype)
-        return piece.view(dtype).as_strided(view.shape, view.stride, start // dtype.itemsize)
+        numbers = piece.view(dtype)
+        return (
+            numbers.as_strided(view.shape, view.stride, start // dtype.itemsize)
+            if view.stride
+            else numbers.view(view.shape)
+        )
 
     def fill(self, data: list[Any]) -> None:
         """Copy the leaves in; on a GPU the copies are queued behind the work already there."""

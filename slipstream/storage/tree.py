@@ -8,6 +8,7 @@ as they are; everything else is an object with one key, {"$tag": value}.
 from __future__ import annotations
 
 import math
+import operator
 import pathlib
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -28,6 +29,7 @@ _SIMPLE = frozenset((type(None), bool, str))  # what JSON holds whatever its val
 _SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
 _MAX_INTEGER_BITS = 8192  # Python refuses to print much larger ones
 _TEXTS = frozenset((str,))
+_first_letter = operator.itemgetter(slice(1))
 _SEQUENCES: dict[str, Any] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
 # Of these the value is [pairs or items, what else there is to say]
 _MAPPINGS: dict[Any, str] = {OrderedDict: "$odict", Counter: "$counter", defaultdict: "$defaultdict"}
@@ -73,12 +75,14 @@ class _Refused(Exception):
         self.node, self.reason = node, reason
 
 
-def flatten(state: Any, *, detach: bool = False, share: bool = True, for_torch: bool = False) -> tuple[Any, Leaves]:
+def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tuple[Any, Leaves]:
     """Return the tree of `state` and its tensors, which are not copied. Types are kept: what cannot be is refused.
 
+    The same tensor object twice is one leaf.
+
     Args:
-        detach: keep the numbers only: no gradients, no parameters, and tensors of any subclass as plain ones.
-        share: the same tensor object twice is one leaf; False makes it two.
+        detach: keep the numbers only: no gradients, no parameters, tensors of any subclass as plain ones, each one a
+            leaf of its own.
         for_torch: refuse what torch does not load with `weights_only=True`.
 
     Raises:
@@ -87,44 +91,32 @@ def flatten(state: Any, *, detach: bool = False, share: bool = True, for_torch: 
     data: list[Any] = []
     names: list[Any] = []
     seen: dict[int, int] = {}
-    plain, tensor = _PLAIN, torch.Tensor
-    known = seen.setdefault if share else lambda _, index: index
+    tensor = torch.Tensor
 
     def leaf(value: Any, name: Any) -> int:
-        index = known(id(value), len(data))
+        index = len(data) if detach else seen.setdefault(id(value), len(data))
         if index == len(data):
             data.append(value)
             names.append(name)
         return index
 
     def walk(node: Any, name: Any, depth: int) -> Any:
-        kind = type(node)
-        if kind in plain:
-            return _number_to_json(node) if kind is int or kind is float else node
+        kind = type(node)  # training waits for this function: the common kinds come first
         if kind is tensor and not (detach and node.requires_grad):
             return {"$learning" if node.requires_grad else "$tensor": leaf(node, name)}
+        if kind in _PLAIN:
+            return _number_to_json(node) if kind is int or kind is float else node
         if detach and isinstance(node, tensor):
             return {"$tensor": leaf(node.detach().as_subclass(tensor), name)}
         if depth > MAX_DEPTH:
             raise TypeError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
         if kind is dict or kind in _MAPPINGS:
-            named, children = kind is dict, []
-            for key, value in node.items():  # training waits for this loop: the common case is handled without a call
-                if type(value) is tensor and not value.requires_grad:
-                    count = len(data)
-                    index = known(id(value), count)
-                    if index == count:
-                        data.append(value)
-                        names.append(key)
-                    children.append({"$tensor": index})
-                else:
-                    children.append(walk(value, key, depth + 1))
-                if type(key) is not str or key[:1] == "$":
-                    named = False
-            if named:
+            children = [walk(value, key, depth + 1) for key, value in node.items()]
+            is_named = _TEXTS.issuperset(map(type, node))
+            if kind is dict and is_named and "$" not in map(_first_letter, node):
                 return dict(zip(node, children, strict=True))
             pairs = [[_flat_key(key), child] for key, child in zip(node, children, strict=True)]
-            if not _TEXTS.issuperset(map(type, node)):
+            if not is_named:
                 _check_keys(node)
             if kind is dict:
                 return {"$dict": pairs}

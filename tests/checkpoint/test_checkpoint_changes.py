@@ -109,11 +109,11 @@ def test_random_changes_are_all_seen(tmp_path_factory, steps):
             elif what == "drop":
                 del state[name]
             elif what == "share":
-                state["view"] = state[name].flatten()[number % 2 :: 2]
+                state["view"] = state[name].detach().flatten()[number % 2 :: 2]
             elif what == "swap":
                 state = dict(reversed(state.items()))
             elif what == "turn" and state[name].dim() > 1:
-                state[name] = state[name].transpose(0, 1)
+                state[name] = state[name].detach().transpose(0, 1)
             elif what == "fill":
                 state[name] = random_tensor(tuple(state[name].shape), state[name].dtype, number)
             elif what == "learn" and state[name].is_floating_point():
@@ -121,7 +121,7 @@ def test_random_changes_are_all_seen(tmp_path_factory, steps):
             elif what == "array":
                 state["array"] = np.arange(number % 5, dtype=">i2" if number % 2 else "f4")
             elif what == "double" and state[name].dtype == torch.float32:
-                state[name] = state[name].double()
+                state[name] = state[name].detach().double()
             elif what == "leaf":
                 state["n"] = [number, {"k": str(number)}]
             else:
