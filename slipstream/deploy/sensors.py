@@ -69,7 +69,7 @@ class Deployment:
             self.heights_m[0],
             self.max_speed_mps,
             self.radius_m,
-            lag_s=self.velocity_lag_s / 2,
+            lag_s=(self.velocity_lag_s + self.decision_s) / 2,
             moving_lag_s=self.velocity_lag_s,
             hold_s=max(0.1, self.decision_s),
         )

@@ -42,13 +42,13 @@ class Shield:
     box_height_m: float = 1.0
     max_speed_mps: float = 2.0  # on each axis
     radius_m: float = 0.3  # of the body
-    margin_m: float = 0.0  # kept beyond the radius
-    lag_s: float = 0.25  # from a command to the velocity, with a command against it: half the drone's time constant
+    margin_m: float = 0.05  # kept beyond the radius
+    lag_s: float = 0.25  # from a command to the velocity it brings; half the time constant, as a retreat brakes harder
     hold_s: float = 0.1  # how long a command is held
-    brake_mps2: float = 20.0  # how steeply the speed towards a hit may grow with the distance beyond the lag's
+    brake_mps2: float = 10.0  # the deceleration on top of it
     moving_margin_m: float = 0.1
     moving_lag_s: float = 0.45
-    horizon_s: float = 0.8  # for moving obstacles
+    horizon_s: float = 0.5  # for moving obstacles
     xp: Any = np  # numpy or torch
 
     def filter(self, wanted: Any, distance: Any, velocity: Any, obstacles: Any) -> Any:
