@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slipstream.replay import PrioritizedSampler, Sampler, UniformSampler, WithoutReplacementSampler
+from slipstream.replay import PrioritizedSampler, Sampler, UniformSampler
 from slipstream.replay.index import STARTS, StepIndex, make_pieces
 
 BATCH = 256
@@ -73,7 +73,7 @@ def table(largest: float) -> str:
     for size in sizes:
         index = filled(size, rng)
         ends = np.zeros(1 << 16, np.uint8)
-        for kind in (UniformSampler, WithoutReplacementSampler, PrioritizedSampler):
+        for kind in (UniformSampler, PrioritizedSampler):
             sampler = prepared(kind, index)
             turns[f"{kind.__name__} {size}"] = draw(index, sampler, 1, ends)
             nbytes[f"{kind.__name__} {size}"] = (index.nbytes + sampler.nbytes) / size

@@ -227,16 +227,6 @@ def test_a_truncation_is_no_termination_whatever_keys_are_kept():
             assert buffer.get(torch.arange(3), gamma=0.5)["discount"].tolist() == discounts
 
 
-def test_done_alone_counts_as_terminated():
-    batch = counting(0, 1, 5)
-    del batch["terminated"], batch["truncated"]
-    batch["done"] = torch.tensor([[False, True, False, False, False]])
-    batch["valid"][0, 2] = False
-    buffer = ring(100)
-    buffer.extend(batch)
-    assert buffer.get(torch.arange(2), gamma=0.5)["discount"].tolist() == [0.5, 0.0]
-
-
 @pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
 @pytest.mark.parametrize("number", [1, 64])
 def test_capacity_in_bytes_holds_to_the_byte(sampler, number):
@@ -253,12 +243,6 @@ def test_capacity_in_bytes_holds_to_the_byte(sampler, number):
     least = 3 * row * number + fixed
     with pytest.raises(ValueError, match=f"give at least {least}"):
         ReplayBuffer(capacity_bytes=least - 1, storage="ring", sampler=sampler).extend(batch)
-
-
-@pytest.mark.parametrize("nothing", [{"capacity": 0}, {"capacity_bytes": 0}, {"capacity": -1}])
-def test_no_capacity_is_refused(nothing):
-    with pytest.raises(ValueError, match="must be at least 1"):
-        ReplayBuffer(**nothing, storage="ring")
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
@@ -306,19 +290,6 @@ def test_a_state_that_does_not_fit_changes_nothing():
         for name, value in before.items()
         if name in ("frames", "step", "ring/action", "rng")
     )
-
-
-def test_sums_of_integer_rewards_are_float32():
-    batch = counting(0, 1, 6)
-    batch["reward"] = torch.tensor([[1, 1, 0, 3, 0, 0]])
-    buffer = ring(100)
-    buffer.extend(batch)
-    drawn = buffer.get(torch.arange(3), n_step=3, gamma=0.5)["reward"]
-    assert drawn.dtype == torch.float32 and drawn.tolist() == [1.5, 1.75, 1.5]
-    assert (
-        buffer.get(torch.arange(3), n_step=3, gamma=1)["reward"].dtype == torch.float32
-    )  # also where gamma is an integer
-    assert buffer.get(torch.arange(3))["reward"].dtype == torch.int64
 
 
 def test_priorities_that_are_not_finite_change_nothing():

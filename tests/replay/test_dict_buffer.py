@@ -81,14 +81,6 @@ def test_the_documents_calls_of_sample_batch(param):
             assert all(any(np.array_equal(x, frame) for frame in frames) for x in batch["gridmap_inputs"].numpy())
 
 
-def test_an_episode_longer_than_the_buffer_keeps_its_end():
-    buffer = DictReplayBuffer(20)
-    buffer.add({"x": np.arange(50), "done": np.zeros(50, bool)})
-    assert len(buffer) == 20
-    assert set(buffer.sample(400)["x"].tolist()) == set(range(30, 50))
-    assert isinstance(buffer.episode_lens_prefix_sum, PrefixSum)
-
-
 def test_rows_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="'b' has 3 rows and 'a' 4"):
         DictReplayBuffer(20).add({"a": torch.zeros(4), "b": torch.zeros(3)})

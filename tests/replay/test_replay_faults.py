@@ -219,34 +219,6 @@ def test_killed_while_writing_many_times(tmp_path, mode):
         assert check(ReplayBuffer(30_000).load(folder)) >= (int(last) if mode == "save" else 0)
 
 
-SHRINKS = """
-import sys, torch
-from pathlib import Path
-from slipstream.replay import ReplayBuffer
-with ReplayBuffer(4000, spill_dir=sys.argv[1], memory_budget=1 << 20) as buffer:
-    for _ in range(8):
-        ends = torch.arange(500) == 499
-        zeros = torch.zeros(500)
-        frames = torch.randint(0, 256, (501, 4096), dtype=torch.uint8)
-        buffer.add({"observation": frames, "action": zeros[:, None], "reward": zeros, "terminated": ends, "truncated": ends & False})
-    buffer._storage._spiller.wait()
-    buffer.sample(64)
-    for path in Path(sys.argv[1]).glob("rows-*"):
-        with path.open("r+b") as file:
-            file.truncate(4096)
-    try:
-        buffer.sample(64)
-    except ValueError as error:
-        print(error)
-"""
-
-
-def test_a_spilled_file_that_shrinks_gives_an_error(tmp_path):
-    done = subprocess.run([sys.executable, "-c", SHRINKS, str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 0, (done.returncode, done.stderr)  # a map ends with SIGBUS
-    assert "cannot be read: " in done.stdout and str(tmp_path / "rows-") in done.stdout
-
-
 def test_a_pipe_instead_of_the_list_is_refused(tmp_path):
     os.mkfifo(tmp_path / "replay.slip")
     with ReplayBuffer(1000) as buffer, pytest.raises(OSError, match="not a regular file"):

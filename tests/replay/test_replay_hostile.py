@@ -40,7 +40,7 @@ def outcomes():
 
 
 def test_no_changed_array_crashes_or_hangs(outcomes):
-    assert len(outcomes) > 400
+    assert len(outcomes) > 300
     assert set(outcomes.values()) == {"refused", "drawn"}
 
 
@@ -48,7 +48,7 @@ def test_changed_arrays_are_refused(outcomes):
     loaded = [name for name, outcome in outcomes.items() if outcome == "drawn"]
     assert [name for name in loaded if not name.startswith(MAY_LOAD) and "all alike" not in name] == []
     assert [name for name in loaded if any(word in name for word in REFUSED)] == []
-    assert sum(outcome == "refused" for outcome in outcomes.values()) > 350
+    assert sum(outcome == "refused" for outcome in outcomes.values()) > 280
 
 
 @pytest.mark.parametrize("storage", ["cpu", "ring"])

@@ -188,12 +188,16 @@ def test_drawing_from_an_empty_or_closed_buffer_says_so():
     buffer.close()
 
 
+@pytest.mark.parametrize("storage", ["cpu", "ring"])
 @pytest.mark.parametrize(
-    ("settings", "message"),
-    [({}, "capacity"), ({"capacity": 0}, "at least 1"), ({"capacity": 1, "capacity_bytes": 1}, "one of them")],
+    "settings",
+    [
+        *({}, {"capacity": 1, "capacity_bytes": 1}, {"capacity": 0}, {"capacity": 2.5}, {"capacity": float("nan")}),
+        *({"capacity_bytes": -1}, {"capacity_bytes": float("inf")}, {"capacity": 1, "sampler": "best"}),
+        {"capacity": 1, "codec": "zip"},
+    ],
+    ids=str,
 )
-def test_bad_capacities_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        ReplayBuffer(**settings)
-    with pytest.raises(ValueError, match="uniform, prioritized"):
-        ReplayBuffer(1, sampler="best")
+def test_bad_settings_are_refused(settings, storage):
+    with pytest.raises(ValueError, match=r"capacity|codec|sampler='best' is unknown"):
+        ReplayBuffer(**settings, storage=storage)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from replay_worlds import Worlds, plain, steps_of
 
 from slipstream.replay import ReplayBuffer
-from slipstream.storage import blocks
 
 
 def filled(seed, number=4, capacity=500, batches=30, end=0.1, width=3):
@@ -157,24 +154,3 @@ def test_several_writers_keep_their_streams_apart():
 def test_a_batch_larger_than_the_capacity_is_refused_with_advice():
     with pytest.raises(ValueError, match="40 steps does not fit capacity=39"):
         ReplayBuffer(39).extend(Worlds(4, end=0.0).batch(10))
-
-
-def test_capacity_in_bytes_holds_while_nothing_is_sealed(monkeypatch):
-    monkeypatch.setattr(blocks, "SEALER", SimpleNamespace(submit=lambda *task: None))  # a busy machine
-    worlds, buffer = Worlds(4, width=500), ReplayBuffer(capacity_bytes=6_000_000)
-    for _ in range(200):
-        buffer.extend(worlds.batch(20))
-        assert buffer.nbytes <= 6_000_000 + 2 * 2**20
-    assert 0 < len(buffer) < 4 * 20 * 200
-
-
-def test_capacity_in_bytes_holds():
-    worlds, buffer = Worlds(4, width=500), ReplayBuffer(capacity_bytes=6_000_000)
-    for _ in range(200):
-        buffer.extend(worlds.batch(20))
-        assert buffer.nbytes <= 6_000_000 + 2 * 2**20  # while the background seals a block, it has it twice
-    assert len(buffer) < 4 * 20 * 200
-    steps = [s for batch in worlds.steps for s in batch]
-    assert steps_of(buffer.get(np.array(live(buffer, steps))[::50])) == plain(
-        [steps[i] for i in live(buffer, steps)[::50]]
-    )

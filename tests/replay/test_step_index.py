@@ -19,17 +19,6 @@ def append(index, lengths):
     return index.append(make_pieces(lengths, lengths + 1, flags=STARTS))
 
 
-def test_the_documents_example():
-    prefix = PrefixSum(max_len=1000)
-    for length in (10, 20, 15):
-        prefix.add(length)
-    assert prefix.ar.tolist() == [10, 20, 15]
-    assert prefix.prefix_sum.tolist() == [0, 10, 30, 45]
-    assert prefix.get_range_idx(25) == 1
-    assert prefix.get_range_relative_idx(25, 1) == 15
-    assert prefix.get_range_idx(np.array([0, 9, 10, 44])).tolist() == [0, 0, 1, 2]
-
-
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=200), st.integers(100, 1000))
 @settings(max_examples=50, deadline=None)
 def test_prefix_sum_is_exact_after_any_eviction(lengths, most):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rollout_worlds import DTYPES, batches, random_tensor, same, world
+from rollout_worlds import batches, same, world
 from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
 from slipstream import RolloutStorage
@@ -69,13 +69,6 @@ def test_a_slice_is_what_indexing_all_of_it_gives(tmp_path_factory, batch, envs,
     tensors = batch.exclude("task")
     expected = tensors[rows["envs"]][:, rows["steps"]] if len(lead) == 2 else tensors[rows["steps"]]
     assert same(expected, got)
-
-
-def test_dtypes_one_by_one(storage):
-    batch = {str(d): random_tensor((3, 8, 2), d, 1) for d in DTYPES}
-    batch |= {f"0-d {d}": random_tensor((), d, 2) for d in DTYPES}
-    storage.save(batch, 0)
-    assert same(batch, storage.load(0))
 
 
 def test_dicts_keep_arrays_numbers_strings_and_lists(storage):
@@ -213,18 +206,6 @@ def test_pieces_cover_every_frame_once(envs, steps, frame_bytes):
         seen[piece] += 1
         assert seen[piece].size * frame_bytes <= max(rollout_file.PIECE_BYTES, frame_bytes)
     assert len(pieces) == column.num_pieces and (seen == (frame_bytes > 0)).all()
-
-
-@pytest.mark.parametrize(("shapes", "lead"), [
-    ({"reward": (5, 7), "x": (5, 7, 3)}, (5, 7)),
-    ({"reward": (9,), "x": (9, 3)}, (9,)),
-    ({"reward": (9, 1), "x": (9, 1, 3)}, (9, 1)),
-    ({"x": (4, 6), "y": (4, 5)}, (4,)),
-    ({"x": (4,), "y": (5,)}, ()),
-])  # fmt: skip
-def test_a_dicts_leading_dimensions_are_found(storage, shapes, lead):
-    storage.save({name: torch.zeros(shape) for name, shape in shapes.items()}, 0)
-    assert storage.file(0).lead == lead
 
 
 def test_many_tensors_some_learning_some_there_twice(storage):

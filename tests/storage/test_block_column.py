@@ -135,23 +135,6 @@ def test_eviction_gives_memory_back():
         assert held.nbytes < 0.3 * 4000 * 1024
 
 
-def test_the_index_does_not_grow_with_what_has_gone():
-    with column((2,), "uint8", block_rows=1, seal=False) as held:
-        for start in range(0, 4000, 100):
-            held.append(np.full((100, 2), start % 251, np.uint8))
-            held.evict(max(0, held.tail - 150))
-        assert held.nbytes < 150 * 600
-        assert (read(held, [3999])[0] == 3900 % 251).all()
-
-
-def test_memory_counts_the_arenas_as_they_are():
-    rng = np.random.default_rng(2)
-    with column((84, 84), "uint8", codec="raw", seal=False) as held:
-        held.append(rng.integers(0, 256, (2000, 84, 84), dtype=np.uint8))
-        held.flush()
-        assert 1.0 < held.nbytes / (2000 * 7056) < 1.05
-
-
 @pytest.mark.parametrize("group", [1, 8])
 def test_auto_takes_the_codec_that_suits_the_data(group):
     rng = np.random.default_rng(3)
