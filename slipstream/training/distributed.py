@@ -1,8 +1,8 @@
 """Data-parallel training: several processes (ranks), each with its own env, learn one policy.
 
 `slipstream train gpus=N` or torchrun starts them. The loop talks to the other ranks through one object: `OneProcess` if
-there are none, `Ranks` otherwise. All calls of `Ranks` but `busy` and `step_done` are collective: every rank makes the
-same calls in the same order. Ranks exchange JSON and tensors, no pickles.
+there are none, `Ranks` otherwise. All exchanges of `Ranks` are collective: every rank makes the same
+calls in the same order. Ranks exchange JSON and tensors, no pickles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
@@ -42,7 +42,6 @@ RUN_KEY = "run"  # in the store: the path of the run folder
 START_S = 300  # in which the store must answer
 PEER_FAILED = 76  # exit code of a rank that ends because another one failed; 75 is that of a stopped training
 UNLIMITED = timedelta(hours=24)  # of torch's own time limits: an evaluation of rank 0 may take long
-BUSY_STEPS = 4  # the first iterations compile and capture
 MAY_DIFFER = ("threads", "quiet")  # settings of a machine
 # Shares of `distributed.timeout_s`: a rank that is silent for so long is lost, and the others end in the rest.
 TICK, SILENT, GRACE = 1 / 16, 0.55, 0.15
@@ -99,13 +98,6 @@ class OneProcess:
     def copy_weights(self, modules: Iterable[nn.Module]) -> None:
         """Give every rank the weights of rank 0."""
 
-    def busy(self) -> AbstractContextManager[None]:
-        """Let the others wait for as long as the block takes."""
-        return nullcontext()
-
-    def step_done(self) -> None:
-        """Count an iteration."""
-
     def set_run(self, folder: Path, hint: str) -> None:
         """Set the run folder, and a sentence on how to continue if a rank fails."""
 
@@ -120,17 +112,15 @@ class Ranks(OneProcess):
     """The processes of a data-parallel training, with this one's `rank` among `size`.
 
     They join through the store of torchrun, where each leaves its settings and versions: with others than those of rank
-    0 nobody begins. From then on a guard watches each rank (`rank_guard`). A rank that is silent for most of
-    `distributed.timeout_s`, or that others wait for that long while it is not `busy`, ends the job.
+    0 nobody begins. From then on a guard watches each rank (`rank_guard`). A rank that is dead, or silent for most of
+    `distributed.timeout_s`, ends the job. A rank that works long is waited for.
     """
 
     def __init__(self, cfg: TrainConfig) -> None:
         self.rank, self.size, self.local_rank = (int(os.environ[n]) for n in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         self.is_root, self.timeout_s = self.rank == 0, cfg.distributed.timeout_s
         self._buffers: dict[Any, tuple[Tensor, list[Tensor | None]]] = {}
-        self._calls = self._steps = 0  # exchanges on the host, iterations
         self._is_first = False  # of the ranks that fail
-        self._long = self._waits = False  # inside `busy`; waiting for the others
         self._lost, self._closed = threading.Event(), threading.Event()
         with failing_together():
             device = resolve_device(self.device(cfg.device))
@@ -272,33 +262,14 @@ class Ranks(OneProcess):
     def _exchange(self, function: Callable[..., Any], x: Tensor, *args: Any) -> None:
         """Exchange a tensor: queue it on a device, or wait until it is done. If a rank is lost meanwhile, the guards
         end this one."""
-        if x.is_cuda:
-            function(x, *args)
-            return
-        self._calls, self._waits = self._calls + 1, True
         try:
             function(x, *args)
         except RuntimeError:
             if self._lost.wait(self.timeout_s * GRACE):  # the connection to a rank that its guard names
                 raise SystemExit(PEER_FAILED) from None
             raise
-        finally:
-            self._waits = False
 
     # -- failures ------------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        """Let the others wait for as long as the block takes."""
-        before, self._long = self._long, True
-        try:
-            yield
-        finally:
-            self._long = before
-
-    def step_done(self) -> None:
-        """Count an iteration."""
-        self._steps += 1
 
     def set_run(self, folder: Path, hint: str) -> None:
         """Set the run folder, and a sentence on how to continue if a rank fails."""
@@ -313,14 +284,13 @@ class Ranks(OneProcess):
             os.write(self._guard.stdin.fileno(), json.dumps(message).encode() + b"\n")
 
     def _report(self) -> None:
-        """Report to the guard how far this rank is, until the end or until a rank is lost. Runs in a thread."""
+        """Report to the guard that this rank is alive, until the end or until a rank is lost. Runs in a thread."""
         parent, answers = os.getppid(), self._guard.stdout
         assert answers is not None
         while not select.select([answers], [], [], self._tick_s)[0]:
             if os.getppid() != parent:
                 self._say(lost="has lost its launcher, which was killed")
-            busy = self._long or self._steps < BUSY_STEPS
-            self._say(calls=self._calls, waits=self._waits, busy=busy)
+            self._say()
         answer = answers.readline()
         if answer == b"over\n":
             return

@@ -220,7 +220,7 @@ class RunOutputs:
             plain = batch.decode() if hasattr(batch, "decode") else batch  # a compressed batch
             if getattr(self.trainer.policy, "memory_size", 0):
                 plain = plain.exclude("memory")  # one row per env, which would be repeated for each step
-            with self.monitor.timer("rollout_save"), self.trainer.ranks.busy():
+            with self.monitor.timer("rollout_save"):
                 self.rollouts.save(plain, it + 1)
 
         return write
@@ -265,8 +265,7 @@ class RunOutputs:
         if self._is_root:
             state = self.trainer.policy_state(self.trainer.evaluation.policy)  # as it was evaluated
             for tag in self.trainer.checkpoint_tags(found):
-                with self.trainer.ranks.busy():
-                    self.saver.save_async(state, self.folder.path / f"{tag}.pt", compress=False)
+                self.saver.save_async(state, self.folder.path / f"{tag}.pt", compress=False)
             self._evaluations[self._evaluating] = found
         self._evaluating = None
 
@@ -317,7 +316,7 @@ class RunOutputs:
     def save_checkpoint(self, it: int, metrics: dict[str, float]) -> None:
         """Save the state of all ranks after iteration `it`, and flush the log."""
         cfg = self.trainer.cfg
-        with self.monitor.timer("checkpoint_save"), self.trainer.ranks.busy():  # a slow disk is no hang
+        with self.monitor.timer("checkpoint_save"):
             state = self.trainer.state_dict(it + 1, self.clock.used_s())
             if not self._is_root:
                 return

@@ -1,10 +1,10 @@
 """Watch one rank of a data-parallel training from outside: a small process, which is still there if the rank is killed
 or stopped. `Ranks` starts it as a script, so it loads neither torch nor anything of ours.
 
-Rank and guard speak in lines of JSON. A rank reports several times per `distributed.timeout_s` how far it is. Its guard
-passes that on to the guard of rank 0, which decides who is lost and sends that to all. Then every guard ends its rank,
-and one guard per node prints the sentence. Time is counted in ticks of the guard, so that a job that was suspended as a
-unit and continues has lost nobody.
+Rank and guard speak in lines of JSON. A rank reports several times per `distributed.timeout_s` that it is alive. Its
+guard passes that on to the guard of rank 0, which decides who is lost and sends that to all. Then every guard ends its
+rank, and one guard per node prints the sentence. Time is counted in ticks of the guard, so that a job that was
+suspended as a unit and continues has lost nobody.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Guard:
         self.seconds = f"{self.limit * self.tick_s:.3g} s"
         self.events: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()  # source and line; "" at the end
         self.links: list[socket.socket] = []  # on rank 0 to the other guards, else to that of rank 0
-        self.states: dict[int, dict[str, Any]] = {rank: {"missed": 0, "late": 0} for rank in range(len(self.ranks))}
+        self.missed = {HUB: 0} if self.rank else dict.fromkeys(range(len(self.ranks)), 0)  # ticks of silence
+        self.hint, self.over = "Start the training again", False
         self.lost: tuple[int, str] | None = None
         host, port = settings["address"]
         if self.rank:
@@ -84,60 +85,49 @@ class Guard:
         """Watch until the training is over, or a rank is lost."""
         while self.lost is None:
             self.take_events(time.monotonic() + self.tick_s)
-            if "over" in self.states[self.rank]:
+            if self.over:
                 answer("over")
                 return self.leave({"over": True})
             if os.getppid() != self.parent:
                 self.take(self.rank, {"lost": GONE})
-            if self.rank:
-                self.count_silence(HUB)
-            else:
-                self.judge()
+            self.count_silence()
+            if not self.rank:
                 self.send({})
         self.end(*self.lost)
 
     def take_events(self, deadline: float) -> None:
         """Take what arrives until the end of this tick."""
-        while self.lost is None and (left := deadline - time.monotonic()) > 0:
+        while self.lost is None and not self.over and (left := deadline - time.monotonic()) > 0:
             try:
                 source, line = self.events.get(timeout=left)
             except queue.Empty:
                 return
             self.take(source, json.loads(line) if line else {"lost": NO_HUB if source == HUB else GONE})
-            if "over" in self.states[self.rank]:
-                return
 
     def take(self, source: int, message: dict[str, Any]) -> None:
         """Take a message of a rank, or of the guard of rank 0."""
-        state = self.states.setdefault(source, {"missed": 0, "late": 0})
-        if "over" in state:
+        if source == self.rank:
+            self.hint = message.get("hint", self.hint)
+            self.over = self.over or "over" in message
+            if self.rank:
+                self.send(message)
+        if source not in self.missed:  # of this rank, which that of rank 0 judges, or of one that is over
             return
-        if source == HUB and "over" in message:
-            self.states[self.rank]["over"] = True
-        elif "lost" in message and (source == HUB or not self.rank):
+        self.missed[source] = 0
+        if "over" in message:
+            del self.missed[source]
+            self.over = self.over or source == HUB
+        elif "lost" in message:
             self.lost = self.lost or (message.get("rank", max(source, 0)), message["lost"])
-        stands = message.get("waits") and message.get("calls") == state.get("calls")
-        state |= message | {"missed": 0, "late": state["late"] + 1 if stands else 0}
-        if self.rank and source == self.rank:
-            self.send(message)
 
-    def count_silence(self, source: int) -> None:
-        """Count a tick for one that may be silent."""
-        state = self.states.setdefault(source, {"missed": 0, "late": 0})
-        state["missed"] += 1
-        if state["missed"] > self.limit and self.lost is None:
-            self.lost = max(source, 0), f"has not answered for {self.seconds} (stopped, or its machine is lost)"
-
-    def judge(self) -> None:
-        """Find a rank that is silent, or that others wait for in vain."""
-        running = {rank: state for rank, state in self.states.items() if "over" not in state}
-        if any(state["missed"] < 2 for state in running.values()):  # else all are stopped together
-            for rank in running:
-                self.count_silence(rank)
-        waiting = [state["calls"] for state in running.values() if state["late"] > self.limit]
-        for rank, state in running.items():
-            if waiting and self.lost is None and state.get("calls", 0) < max(waiting) and not state.get("busy", True):
-                self.lost = rank, f"hangs: the others have waited for it for {self.seconds}"
+    def count_silence(self) -> None:
+        """Count a tick for those that may be silent, unless all ranks are stopped together."""
+        if not self.rank and min(self.missed.values(), default=2) >= 2:
+            return
+        for source in self.missed:
+            self.missed[source] += 1
+            if self.missed[source] > self.limit and self.lost is None:
+                self.lost = max(source, 0), f"has not answered for {self.seconds} (stopped, or its machine is lost)"
 
     def leave(self, message: dict[str, Any]) -> None:
         """Send a last message, and wait for a moment until the others have read it."""
@@ -161,17 +151,16 @@ class Guard:
         its_node, its_local, name = self.ranks[lost]
         speaker = 1 if how == NO_HUB and (its_node, its_local) == (node, 0) else 0
         if local == speaker and not (how.startswith("failed") and its_node == node):  # that rank has said it
-            hint = self.states[self.rank].get("hint", "Start the training again")
             who = f"rank {lost} of {len(self.ranks)} ({name})"
-            print(f"slipstream train: {who} {how}; the training ends. {hint}", file=sys.stderr, flush=True)
+            print(f"slipstream train: {who} {how}; the training ends. {self.hint}", file=sys.stderr, flush=True)
         answer("lost first" if lost == self.rank else "lost")
         self.leave({} if self.rank else {"rank": lost, "lost": how})
-        hangs = lost == self.rank and not how.startswith("failed")
-        for _ in range(0 if hangs else self.grace + 2):  # it ends by itself before
+        stopped = lost == self.rank and not how.startswith("failed")
+        for _ in range(0 if stopped else self.grace + 2):  # it ends by itself before
             if os.getppid() != self.parent:
                 return
             time.sleep(self.tick_s)
-        if os.getppid() == self.parent:  # it hangs, or is stopped
+        if os.getppid() == self.parent:
             os.kill(self.parent, signal.SIGKILL)
 
 

@@ -202,7 +202,6 @@ class Trainer:
         self.collector.publish()
         episodes = self.ranks.sum(self.collector.episodes.take())
         reported = {"bad_actions": self.collector.bad_actions, "episodes": episodes}
-        self.ranks.step_done()
         return StepResult(batch, losses | reported)
 
     def capture(self, log: Callable[[str], None] = print, mode: str | None = None) -> None:
@@ -299,8 +298,7 @@ class Trainer:
         """
         self.collector.settle()  # an evaluation uses all threads, and the random numbers of the process
         if self.ranks.is_root:
-            with self.ranks.busy():
-                self._start_evaluation()
+            self._start_evaluation()
         if self.controller is not None and self.ranks.size > 1:
             state = self.ranks.from_root(self.controller.state_dict)
             if not self.ranks.is_root:
@@ -320,8 +318,7 @@ class Trainer:
         other than 0 have no metrics."""
         if not self.ranks.is_root:
             return {}
-        with self.ranks.busy():
-            found = self.evaluation.take(wait)
+        found = self.evaluation.take(wait)
         return found and {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
 
     def checkpoint_tags(self, metrics: dict[str, float]) -> list[str]:
@@ -350,8 +347,7 @@ class Trainer:
         """
         algo = self.learner.state_dict()
         own = {"collector": self.collector.state_dict(), "rng": self._random_state()}
-        with self.ranks.busy():  # sends what may be a large replay buffer
-            others = self.ranks.gather(own | {"algo": {k: algo[k] for k in self.learner.rank_keys if k in algo}})
+        others = self.ranks.gather(own | {"algo": {k: algo[k] for k in self.learner.rank_keys if k in algo}})
         return {
             "iteration": iteration,
             "frames": self.frames,

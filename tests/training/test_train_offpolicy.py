@@ -68,12 +68,8 @@ def test_a_run_learns_after_the_warm_up_and_is_evaluated(whole, run, capsys):
     assert [row["replay/updates"] for row in rows] == [0, 0, 3, 6, 9, 12]
     assert state_of(folder)["algo"]["updates"] == 12
     capsys.readouterr()
-    assert (
-        main(
-            ["eval", f"checkpoint={folder.path}", "json=true", "eval.num_drones=3", "eval.picture=false", "device=cpu"]
-        )
-        == 0
-    )
+    words = ["json=true", "eval.num_drones=3", "eval.picture=false", "device=cpu"]
+    assert main(["eval", f"checkpoint={folder.path}", *words]) == 0
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert "success" in result if RUNS[run][0].startswith("env") else "return" in result
 

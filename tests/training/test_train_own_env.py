@@ -92,9 +92,7 @@ def test_a_process_stopped_by_a_signal_leaves_a_resumable_run(own_folder, number
     stopped = slipstream(own_folder, "train", *words, "name=stopped", TRAINING="1")
     assert stopped.returncode == (130 if number == signal.SIGINT else 75), stopped.stderr
     folder = RunFolder.open(own_folder / "runs" / "stopped")
-    assert (
-        state_of(folder)["iteration"] == 4
-    )  # step 14 lies in the fourth iteration of 4 steps, which is ended and saved
+    assert state_of(folder)["iteration"] == 4  # step 14 is in the fourth iteration of 4 steps, which is saved
     assert f"slipstream train resume={folder.path}" in stopped.stdout
     assert f"resume={folder.path} task=slope_env:Slope" in stopped.stdout
     assert main(["train", f"resume={folder.path}", "task=slope_env:Slope"]) == 0  # its keys are the run's own

@@ -224,32 +224,24 @@ class Watch(Guard):
     """The guard of rank 0 of three, without processes; a tick is a call of `tick`."""
 
     def __init__(self):
-        self.rank, self.ranks, self.limit, self.seconds, self.lost, self.links = 0, [[]] * 3, 10, "10 s", None, []
-        self.states = {rank: {"missed": 0, "late": 0} for rank in range(3)}
+        self.rank, self.limit, self.seconds, self.lost, self.over, self.hint = 0, 10, "10 s", None, False, ""
+        self.missed = dict.fromkeys(range(3), 0)
 
-    def tick(self, *messages, count=1):
+    def tick(self, *alive, count=1):
         for _ in range(count):
-            for rank, message in enumerate(messages):
-                if message is not None and self.lost is None:
-                    self.take(rank, dict(zip(("calls", "waits", "busy"), message, strict=True)))
-            self.judge()
+            for rank in alive:
+                if self.lost is None:
+                    self.take(rank, {})
+            self.count_silence()
         return self.lost
 
 
-def test_a_rank_that_others_wait_for_is_lost_unless_it_is_busy():
-    watch, waits = Watch(), (7, True, False)
-    assert watch.tick(waits, waits, (6, False, True), count=50) is None  # rank 2 evaluates or compiles
-    assert watch.tick(waits, waits, (7, True, False), count=50) is None  # it waits, too
-    assert watch.tick((8, True, False), waits, (8, True, False), count=5) is None
-    assert watch.tick((8, True, False), waits, (8, True, False), count=10)[0] == 1
-
-
 def test_a_silent_rank_is_lost_and_one_that_is_over_is_not():
-    watch, works = Watch(), (7, False, False)
+    watch = Watch()
     watch.take(1, {"over": True})
-    assert watch.tick(works, None, works, count=50) is None
-    assert watch.tick(works, None, None, count=9) is None
-    rank, how = watch.tick(works, None, None)
+    assert watch.tick(0, 2, count=50) is None
+    assert watch.tick(0, count=9) is None
+    rank, how = watch.tick(0)
     assert rank == 2 and "has not answered for 10 s" in how
 
 
@@ -259,10 +251,10 @@ def test_a_stopped_rank_is_named_and_ended_within_the_timeout():
 
 
 def test_a_job_that_is_suspended_as_a_unit_has_lost_nobody():
-    watch, works = Watch(), (7, False, False)
-    assert watch.tick(None, None, None, count=100) is None
-    assert watch.tick(works, None, None, count=5) is None
-    assert watch.tick(works, works, works) is None
+    watch = Watch()
+    assert watch.tick(count=100) is None
+    assert watch.tick(0, count=5) is None
+    assert watch.tick(0, 1, 2) is None
 
 
 # -- one rank with NCCL ------------------------------------------------------------------------------------------------

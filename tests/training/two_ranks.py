@@ -168,9 +168,8 @@ def equal(root, kind, name="equal") -> None:
     assert a["frames"] == b["frames"] == last["frames"]
     state = load_checkpoint(root / name / "checkpoints")
     assert len(state["ranks"]) == 1
-    assert (
-        differences(state["algo"], a["shared"] | {k: v for k, v in state["algo"].items() if k not in a["shared"]}) == []
-    )
+    own = {key: value for key, value in state["algo"].items() if key not in a["shared"]}
+    assert differences(state["algo"], a["shared"] | own) == []
     assert differences(state["collector"], state["ranks"][0]["collector"]) != []
 
 
