@@ -24,15 +24,7 @@ from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk, free_scra
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.files import refuse_outside_links, regular_files
 from slipstream.storage.staging import View, make_tensor
-from slipstream.storage.tensor_file import (
-    HASH_BYTES,
-    MAX_DIMENSIONS,
-    START,
-    Reader,
-    TensorFile,
-    is_tensor_file,
-    read_identity,
-)
+from slipstream.storage.tensor_file import HASH_BYTES, MAX_DIMENSIONS, START, Reader, TensorFile, read_identity
 from slipstream.storage.tree import MISSING, check_tree, flatten, select, unflatten, walk_leaves
 
 KIND = "ckpt"
@@ -88,7 +80,7 @@ def load_hashed(path: Path) -> tuple[Any, str]:
 
 def is_slip(path: Path) -> bool:
     """Whether the file begins as `.slip` files do, or is called so."""
-    return is_tensor_file(path) or path.suffix == ".slip"
+    return path.suffix == ".slip" or read_identity(path) != b""
 
 
 def find_file(path: str | Path) -> Path:

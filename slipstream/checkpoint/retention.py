@@ -8,7 +8,7 @@ from pathlib import Path
 from slipstream.checkpoint.errors import CheckpointError
 from slipstream.checkpoint.load import FORMS, number_of, open_container, read_base, series_of
 from slipstream.storage.files import point_link, remove_file, sync_folder
-from slipstream.storage.tensor_file import is_tensor_file
+from slipstream.storage.tensor_file import read_identity
 
 
 def keep_last(saved: Path, count: int, bases: dict[Path, str]) -> list[Path]:
@@ -41,7 +41,7 @@ def keep_last(saved: Path, count: int, bases: dict[Path, str]) -> list[Path]:
 def base_of(path: Path) -> str:
     """Return the name of the file that a difference needs; "" for a complete, a torch, or a damaged file."""
     with contextlib.suppress(CheckpointError, OSError):
-        if is_tensor_file(path):
+        if read_identity(path):
             with open_container(path) as container, container.reader.parsing("the index"):
                 base = read_base(container)
                 return base[0] if base else ""

@@ -158,7 +158,9 @@ class BackgroundWorker:
         return self._error(f"{len(self)} tasks of the {self.name} are unfinished after {timeout} s: give it more time")
 
     def _work(self) -> None:
-        lower_priority(self.nice)
+        if self.nice and sys.platform == "linux":  # where every thread has its own priority
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self.nice)
         while (task := self._next()) is not None:
             self._run(task)
             del task
@@ -236,13 +238,6 @@ def map_in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iter
                 yield waiting.popleft()()
         while waiting:
             yield waiting.popleft()()
-
-
-def lower_priority(nice: int) -> None:
-    """Run the calling thread after others. Linux gives every thread its own priority; elsewhere this does nothing."""
-    if nice and sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
 
 
 def close_after(close: Callable[[], Any], failure: type[SaveError], error: BaseException | None) -> None:

@@ -461,17 +461,13 @@ class TensorFile:
         self._check(number, zlib.crc32(data.data))
         return data
 
-    def owned(self, data: np.ndarray) -> np.ndarray:
-        """Return a piece, or an array of one, as memory that nobody shares; its memory is claimed."""
-        self.reader.claim(data.nbytes)
-        return data if self._data is None else data.copy()
-
     def place(self, number: int) -> tuple[int, int, int]:
         """Return where a piece of a file is: (descriptor, offset, bytes). Keep the container while you use it."""
         return self._fd, *self._place(number)
 
     def array(self, reference: Any, what: str = "an array", *, owned: bool = False) -> Any:
-        """Return what `TensorFileWriter.add_array` wrote; an array of bytes in memory is a view, if not `owned`."""
+        """Return what `TensorFileWriter.add_array` wrote. What is `owned` has memory that nobody shares, and counts
+        against the budget; tensors are. Another array of a file in memory is a view."""
         if type(reference) is not list or len(reference) != 3:
             self.reader.fail(f"{what} is malformed")
         number, label, shape = reference[0], reference[1], self.reader.shape(reference[2], what)
@@ -479,14 +475,15 @@ class TensorFile:
         dtype: Any = self.reader.torch_dtype(label[6:], what) if is_tensor else self.reader.dtype(label, what)
         if self.reader.product([*shape, dtype.itemsize], what) != self._place(number)[1]:
             self.reader.fail(f"{what} of {dtype} {list(shape)} does not fit its {self._place(number)[1]} bytes")
-        if not is_tensor:
-            data = self.owned(self.section(number)) if owned else self.section(number)
-            return data.view(dtype).reshape(shape) if 0 not in shape else np.empty(shape, dtype)
-        import torch
+        data: Any = self.section(number)
+        if owned or is_tensor:
+            self.reader.claim(data.nbytes)
+            data = data if self._data is None else data.copy()
+        if is_tensor:
+            import torch
 
-        if 0 in shape:
-            return torch.empty(shape, dtype=dtype)
-        return torch.from_numpy(self.owned(self.section(number))).view(dtype).reshape(shape)
+            data = torch.from_numpy(data)
+        return data.view(dtype).reshape(shape)
 
     def read_into(self, number: int, out: memoryview) -> None:
         """Read a piece into `out`, which has its size, and test its checksum."""
@@ -589,19 +586,12 @@ def checksum_of(*parts: Any) -> int:
     return checksum
 
 
-def is_tensor_file(path: Path) -> bool:
-    """Return whether a file begins as those of ours do."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        return file.read(8 + len(START))[8:] == START
-
-
 def read_identity(path: Path) -> bytes:
     """Return the SHA-256 of a file's header, as the file itself says; empty if it is not one of ours."""
-    with contextlib.suppress(OSError):
-        if is_tensor_file(path):
-            with os.fdopen(open_regular(path), "rb") as file:
-                file.seek(-HASH_BYTES, os.SEEK_END)
-                return file.read()
+    with contextlib.suppress(OSError), os.fdopen(open_regular(path), "rb") as file:
+        if file.read(8 + len(START))[8:] == START:
+            file.seek(-HASH_BYTES, os.SEEK_END)
+            return file.read()
     return b""
 
 

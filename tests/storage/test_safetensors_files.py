@@ -74,7 +74,8 @@ def test_odd_trees_come_back(level, tmp_path):
         "complex": torch.randn(3, dtype=torch.complex128),
         "turned": torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
         "\ud800": torch.ones(1),
-        "numbers": [math.inf, -0.0, 10**40],
+        "numbers": [math.inf, -0.0, 10**40, math.nan],
+        "$x": {"$tensor": 1},
         7: {(1, 2): torch.ones(2, dtype=torch.int8)},
         "types": [OrderedDict(a=1), Counter("aab"), deque([1], 3), defaultdict(list), (1,), {2}, b"x"],
     }
@@ -84,7 +85,10 @@ def test_odd_trees_come_back(level, tmp_path):
     assert len({x.untyped_storage().data_ptr() for x in found["tied"]}) == 1
     assert found["turned"].stride() == state["turned"].stride() and torch.equal(found["turned"], state["turned"])
     assert torch.equal(found["complex"], state["complex"]) and torch.equal(found[7][1, 2], state[7][1, 2])
-    assert found["numbers"] == state["numbers"] and found["types"] == state["types"]
+    assert (
+        found["numbers"][:3] == state["numbers"][:3] and math.isnan(found["numbers"][3]) and found["$x"] == state["$x"]
+    )
+    assert found["types"] == state["types"]
     assert [type(x) for x in found["types"]] == [type(x) for x in state["types"]] and list(found) == list(state)
     assert HASH in load_file(path)
 

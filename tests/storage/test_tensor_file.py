@@ -164,16 +164,11 @@ def test_every_flipped_byte_and_every_cut_is_found(tmp_path):
 
 
 HOSTILE = {
-    "no json": lambda x: b"\xff\xfe",
     "deep": lambda x: b'{"head":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    "a table in no hexadecimal": lambda x: x.description.__setitem__("pieces", "xy" * 11),
     "pieces that overflow": lambda x: x.description.__setitem__("pieces", "00ffffffffffff00000000" * (1 << 16)),
     "pieces that do not fill the file": lambda x: x.description.__setitem__("pieces", "00" * 11),
-    "an array of objects": lambda x: x.head["state"]["arrays"][0].__setitem__(1, "O"),
     "a shape that does not fit": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [2, 4]),
     "a shape that overflows": lambda x: x.head["state"]["arrays"][0].__setitem__(2, [1 << 40, 1 << 40, 0]),
-    "a piece that is not there": lambda x: x.head["state"]["arrays"][0].__setitem__(0, 99),
-    "arrays missing": lambda x: x.head["state"].pop("arrays"),
     "a torch dtype that is a function": lambda x: x.head["state"]["arrays"][1].__setitem__(1, "torch.load"),
     "a tree of another kind": lambda x: x.head["state"].__setitem__("tree", {"$exec": "1"}),
 }
