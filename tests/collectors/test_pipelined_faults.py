@@ -189,26 +189,6 @@ collector.rollout()
     assert "Fatal" not in done.stderr
 
 
-def start_and_stop(pipeline, times: int) -> None:
-    pipeline().rollout()
-    before, handles = threads(), len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    for i in range(times):
-        collector = pipeline()
-        for _ in range(1 + i % 2):
-            collector.rollout()
-        if i % 3:
-            collector.shutdown()
-        del collector
-    gc.collect()
-    assert eventually(lambda: threads() <= before)
-    if handles:
-        assert len(os.listdir("/proc/self/fd")) <= handles + 2
-
-
-def test_threads_and_handles_do_not_grow(pipeline):
-    start_and_stop(pipeline, 50)
-
-
 def test_a_save_does_not_wait_for_the_batch_in_flight(counter_env):
     collector, twin = (PipelinedDataCollector(SyncDataCollector(counter_env(3), Flies(), 12)) for _ in range(2))
     entered, may_leave = threading.Event(), threading.Event()

@@ -6,13 +6,7 @@ import torch
 pytest.importorskip("torchrl")
 from adapter_tasks import TASKS  # noqa: E402
 from counting import Counting  # noqa: E402
-from tensordict.nn import TensorDictModule as Module  # noqa: E402
-from tensordict.nn import TensorDictSequential  # noqa: E402
-from torchrl.collectors import Collector  # noqa: E402
 from torchrl.envs.utils import check_env_specs  # noqa: E402
-from torchrl.modules import NormalParamExtractor, ProbabilisticActor, TanhNormal, ValueOperator  # noqa: E402
-from torchrl.objectives import ClipPPOLoss  # noqa: E402
-from torchrl.objectives.value import GAE  # noqa: E402
 
 from slipstream.envs.adapters import TorchRLEnv  # noqa: E402
 from slipstream.envs.base import BadActionError  # noqa: E402
@@ -58,44 +52,3 @@ def test_bad_actions_and_unknown_infos_are_named():
         env.step(td.set("action", torch.tensor([[0.0, 0.0], [torch.nan, 0.0]])))
     with pytest.raises(ValueError, match="has no info crash: its infos are success"):
         TorchRLEnv(Counting(2), info=["crash"]).rollout(1)
-
-
-@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_torchrls_ppo_trains_on_it(task):
-    env = TorchRLEnv(task.make(4))
-    shapes = {key: spec.shape[1:] for key, spec in env.observation_spec["observation"].items()}
-    width = sum(shape.numel() for shape in shapes.values())
-    spec = env.action_spec_unbatched
-
-    def flat(*parts):
-        return torch.cat(
-            [
-                part.reshape(*part.shape[: part.dim() - len(s)], -1)
-                for part, s in zip(parts, shapes.values(), strict=True)
-            ],
-            -1,
-        )
-
-    features = Module(flat, in_keys=[("observation", key) for key in shapes], out_keys=["features"])
-    heads = torch.nn.Sequential(torch.nn.Linear(width, 2 * spec.shape[-1]), NormalParamExtractor())
-    actor = ProbabilisticActor(
-        TensorDictSequential(features, Module(heads, in_keys=["features"], out_keys=["loc", "scale"])),
-        spec=spec,
-        in_keys=["loc", "scale"],
-        distribution_class=TanhNormal,
-        distribution_kwargs={"low": spec.space.low, "high": spec.space.high},
-        return_log_prob=True,
-    )
-    critic = TensorDictSequential(features, ValueOperator(torch.nn.Linear(width, 1), in_keys=["features"]))
-    loss = ClipPPOLoss(actor, critic)
-    before = [p.clone() for p in actor.parameters()]
-    optimizer = torch.optim.Adam(loss.parameters(), 1e-3)
-    for batch in Collector(env, actor, frames_per_batch=64, total_frames=128):
-        GAE(gamma=0.99, lmbda=0.95, value_network=critic)(batch)
-        terms = loss(batch.reshape(-1))
-        total = terms["loss_objective"] + terms["loss_critic"] + terms["loss_entropy"]
-        assert torch.isfinite(total)
-        optimizer.zero_grad()
-        total.backward()
-        optimizer.step()
-    assert any(not torch.equal(p, q) for p, q in zip(actor.parameters(), before, strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import math
 import socket as sockets
@@ -225,34 +224,8 @@ def test_a_malformed_message_gets_an_answer_and_changes_nothing(server, message)
         assert games.number == 0 and games.controls == [NEUTRAL, NEUTRAL] and games.scale == 1.0
 
 
-def test_compiling_is_over_before_the_first_game(tmp_path, monkeypatch):
-    monkeypatch.setattr(play_module, "gc", gc)
-    gc.unfreeze()
-    game, stepped = duel(), threading.Event()
-    step, game.step = game.step, lambda controls: (step(controls), stepped.set())
-    games = Games(game, tmp_path)
-    assert stepped.wait(120) and games.number == 0
-    with games._lock:  # a game starts after this
-        assert gc.get_freeze_count() > 0  # no collection during a game looks at all objects
-    games.close()
-    assert gc.get_freeze_count() == 0 and not any(thread.is_alive() for thread in games._threads)
-    gc.freeze()  # as in conftest.py
-
-
 def fail(*_):
     raise RuntimeError("out of order")
-
-
-def test_a_diagram_that_fails_is_reported_and_the_game_continues(server, monkeypatch):
-    monkeypatch.setattr(server.games.game, "extras", fail)
-    with sit(server) as socket:
-        say(socket, kind="start")
-        assert hear(socket, "error")["text"] == "no diagram: out of order"
-        before = PREFIX.unpack_from(hear(socket, "state"))[6]
-        while PREFIX.unpack_from(hear(socket, "state"))[6] < before + 30:
-            pass
-        monkeypatch.undo()
-        assert hear(socket, "extras")
 
 
 def test_a_watching_page_changes_nothing(server):

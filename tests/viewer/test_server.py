@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -55,29 +54,6 @@ def ask(server, path, token=True, **headers):
 
 def live(server, **settings):
     return connect(f"ws://127.0.0.1:{server.port}/api/live?token={server.token}", open_timeout=30, **settings)
-
-
-def test_a_request_that_is_cut_off_by_the_end_is_no_error(server):
-    records, asked, released = [], threading.Event(), threading.Event()
-    handler = logging.Handler()
-    handler.emit = records.append
-    logging.getLogger("uvicorn.error").addHandler(handler)
-    server.site.library.scan = lambda: asked.set() or released.wait(60)
-    server._server.config.timeout_graceful_shutdown = 0.05
-
-    def open_page():
-        with contextlib.suppress(http.client.HTTPException, OSError):
-            ask(server, "/api/index")
-        released.set()
-
-    page = threading.Thread(target=open_page)
-    page.start()
-    assert asked.wait(60)
-    server.stop()
-    page.join(60)
-    logging.getLogger("uvicorn.error").removeHandler(handler)
-    assert [record.getMessage() for record in records] == []
-    server.stop = lambda: None
 
 
 @pytest.mark.parametrize("path", ["/", "/viewer.js", "/api/index", "/api/recording?name=one/flight.rec", "/nowhere"])
