@@ -257,29 +257,26 @@ class PipelinedDataCollector(Collector):
         self.device = None if device is None else torch.empty(0, device=device).device
         self.policy = getattr(base_collector, "policy", None)
         self.frames_per_batch = getattr(base_collector, "frames_per_batch", 0)
-        self.episodes: EpisodeStatistics | None = None
-        self._weights: WeightVersions | None = None
+        is_ours = isinstance(base_collector, SyncDataCollector)
+        has_weights = isinstance(self.policy, nn.Module) and bool(tensors_of(self.policy))
+        env_device = torch.device(base_collector.env.device) if is_ours else self.device
+        on_stream = is_ours and queues_on_stream(base_collector)
         # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
-        self.staleness = 0 if on_policy else max_staleness
-        env_device, generator, on_stream = self.device, None, False
-        if isinstance(base_collector, SyncDataCollector):
-            env_device = torch.device(base_collector.env.device)
-            on_stream = queues_on_stream(base_collector)
-            self.episodes = EpisodeStatistics(base_collector.env.num_envs, env_device)
-            if isinstance(self.policy, nn.Module) and tensors_of(self.policy):
-                self._weights = WeightVersions(self.policy)
-                base_collector.policy = self._weights.acting
-            if not on_stream:
-                seed = int(torch.randint(2**62, ())) if seed is None else seed
-                generator = torch.Generator(env_device).manual_seed(seed)
-        elif not on_policy:
-            self.staleness = UNLIMITED
-            if isinstance(self.policy, nn.Module):
-                warnings.warn(
-                    "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "
-                    "written. Use a SyncDataCollector (it takes TorchRL's envs), a copy.deepcopy of the policy, or on_policy=True",
-                    stacklevel=2,
-                )
+        self.staleness = 0 if on_policy else max_staleness if is_ours else UNLIMITED
+        self.episodes = EpisodeStatistics(base_collector.env.num_envs, env_device or "cpu") if is_ours else None
+        self._weights = WeightVersions(self.policy) if is_ours and has_weights else None
+        generator = None
+        if self._weights is not None:
+            base_collector.policy = self._weights.acting
+        elif has_weights and not on_policy:
+            warnings.warn(
+                "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "
+                "written. Use a SyncDataCollector (it takes TorchRL's envs), a copy.deepcopy of the policy, or on_policy=True",
+                stacklevel=2,
+            )
+        if is_ours and not on_stream:
+            seed = int(torch.randint(2**62, ())) if seed is None else seed
+            generator = torch.Generator(env_device or "cpu").manual_seed(seed)
         if on_stream and self.staleness > 1:
             raise ValueError(f"max_staleness={max_staleness} gains nothing on a GPU, where rollouts queue up: use 1")
         # Batches collected and not delivered; one more with `publish`.
