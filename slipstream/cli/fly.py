@@ -24,6 +24,7 @@ commands; what the autopilot does then is its own setting.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import subprocess
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     if args.only == "vehicle":
         return _serve_vehicle(own, words, open_link(transport, address, "vehicle"))
     log_path = check_output(own.get("log"), args.force)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as open_now:
         pilot = _pilot(own, words, Path(folder))
         link = open_link(transport, address, "pilot")
         with_vehicle = bool(own.get("vehicle")) and args.only is None
@@ -83,11 +84,11 @@ def run(args: argparse.Namespace) -> int:
                 raise ConfigError("the vehicle did not start" if vehicle else "name the goal: goal=10,0,2")
             pilot.fly_to(goal)
             log = FlightLog(log_path, pilot) if log_path else None
+            if log:
+                open_now.callback(log.close)
             seconds = float(own.get("seconds", math.inf if vehicle is None else 3600))
             watch = _watch(pilot, vehicle, args.dry_run)
             stats = fly(pilot, link, seconds, log, watch, send=not args.dry_run)
-            if log:
-                log.close()
             print(json.dumps(stats.summary()))
             if vehicle is None:
                 return 0

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slipstream.deploy.messages import Message, pack, unpack
+from slipstream.deploy.messages import Command, Message, pack, unpack, yaw_of
 from slipstream.deploy.pilot import Decision, Limits, Pilot
 
 CLOCK = struct.Struct("<d")  # before a message in the log: when it arrived
@@ -62,7 +62,7 @@ def fly(
     on_decision: Callable[[Decision], bool] | None = None,
     send: bool = True,
 ) -> Statistics:
-    """Decide every `decision_s` until `seconds` are over, or `on_decision` returns True; then command a stop.
+    """Decide every `decision_s` until `seconds` are over, `on_decision` returns True or an error; then command a stop.
 
     Args:
         pilot: with a goal.
@@ -73,30 +73,33 @@ def fly(
         send: False: only decide.
     """
     stats, period, begin = Statistics(), pilot.deployment.decision_s, time.monotonic()
-    due, decision = begin + period, None
-    while due - begin <= seconds + period:
-        while (now := time.monotonic()) < due:
-            for message in link.receive(due - now):
-                now = time.monotonic()
-                used = pilot.receive(message, now)
-                stats.received[f"{type(message).__name__}{'' if used else ', not used'}"] += 1
-                if log:
-                    log.message(message, now)
-        decision = pilot.decide(now)
-        if send:
-            link.send(decision.command)
-        done = time.monotonic()
-        stats.states[f"{decision.state} {decision.reason}".strip()] += 1
-        stats.late_ms.append(1e3 * (now - due))
-        stats.compute_ms.append(1e3 * (done - now))
-        stats.shielded += decision.shielded
-        if log:
-            log.decision(decision)
-        if on_decision and on_decision(decision):
-            break
-        behind = max(0, int((done - due) / period))
-        stats.skipped += behind
-        due += period * (behind + 1)
+    due = begin + period
+    try:
+        while due - begin <= seconds + period:
+            while (now := time.monotonic()) < due:
+                for message in link.receive(due - now):
+                    now = time.monotonic()
+                    used = pilot.receive(message, now)
+                    stats.received[f"{type(message).__name__}{'' if used else ', not used'}"] += 1
+                    if log:
+                        log.message(message, now)
+            decision = pilot.decide(now)
+            stats.late_ms.append(1e3 * (now - due))
+            stats.compute_ms.append(1e3 * (time.monotonic() - now))
+            stats.states[f"{decision.state} {decision.reason}".strip()] += 1
+            stats.shielded += decision.shielded
+            if log:
+                log.decision(decision)
+            if send and np.isfinite(decision.command.values).all():  # nothing before the first odometry
+                link.send(decision.command)
+            if on_decision and on_decision(decision):
+                break
+            behind = max(0, int((time.monotonic() - due) / period))
+            stats.skipped += behind
+            due += period * (behind + 1)
+    finally:
+        if send and pilot.odometry.last is not None:
+            link.send(Command(time.monotonic(), [0.0, 0.0, 0.0, yaw_of(pilot.odometry.last.values[0, 6:])]))
     return stats
 
 

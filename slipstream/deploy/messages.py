@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +24,7 @@ class Message:
     """A stamp (s, of the sender's clock) and `values` [rows, columns]."""
 
     stamp: float
-    values: np.ndarray
+    values: Any  # anything that is an array
     columns: ClassVar[int]
     dtype: ClassVar[str] = "<f8"
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from slipstream.deploy import sensors
-from slipstream.deploy.messages import Cloud, Command, Message, Obstacles, Odometry, rotation
+from slipstream.deploy.messages import Cloud, Command, Message, Obstacles, Odometry, rotation, yaw_of
 from slipstream.deploy.sensors import Deployment
 from slipstream.deploy.shield import Shield
 
@@ -33,7 +33,7 @@ class Limits:
     height_m: tuple[float, float] | None = None  # default: those of the training
     fence_m: tuple[float, float, float, float] | None = None  # x and y from, x and y to
     edge_s: float = 1.0  # the speed towards a limit is at most the distance in this time
-    hold_gain: float = 1.0  # 1/s, and at most hold_mps, back to where it holds
+    hold_gain: float = 1.0  # 1/s, and at most hold_mps, towards the goal that is reached
     hold_mps: float = 0.5
 
 
@@ -155,7 +155,6 @@ class Pilot:
     def _begin_episode(self) -> None:
         self.memory, self.at_goal = self._fresh_memory, False
         self._start: np.ndarray | None = None
-        self._anchor: np.ndarray | None = None  # where it holds
         self._state, self._good_since = "wait", math.inf
         self._last_command = np.zeros(3)
 
@@ -183,11 +182,11 @@ class Pilot:
         position, velocity = self.odometry.last.values[0, :3], self.odometry.last.values[0, 3:6]
         if reason:
             self._good_since = math.inf
-            if self._state not in ("brake", "hold"):
-                self._state, self._anchor, self.memory = "brake", None, self._fresh_memory
+            if self._state != "hold":
+                self._state, self.memory = "brake", self._fresh_memory
             if "odometry" not in reason and float(np.linalg.norm(velocity)) < STOPPED_MPS:
-                self._state, self._anchor = "hold", position if self._anchor is None else self._anchor
-            return self._decision(now, self._state, reason, self._back_to(self._anchor, position, reason))
+                self._state = "hold"
+            return self._decision(now, self._state, reason, np.zeros(3))
         self._good_since = min(self._good_since, now)
         if self._state in ("brake", "hold", "wait") and now - self._good_since < self.limits.recover_s:
             return self._decision(now, self._state, "recovering", np.zeros(3))
@@ -196,7 +195,8 @@ class Pilot:
             self._start = position
         self.at_goal |= float(np.linalg.norm(self.goal - position)) < self.deployment.goal_radius_m
         if self.at_goal:
-            return self._decision(now, "goal", "", self._back_to(self.goal, position))
+            back, most = self.limits.hold_gain * (self.goal - position), self.limits.hold_mps
+            return self._decision(now, "goal", "", np.clip(back, -most, most))
         observation, to_goal = self.observe(now)
         action = self._act(observation)
         flown = action if self.shield is None else self._shielded(self.shield, action, observation)
@@ -279,12 +279,6 @@ class Pilot:
         velocity, rows = observation["state"][None, 5:8].astype(float), observation["dynamic_obstacle"].astype(float)
         return shield.filter(action[None], distance, velocity, rows)[0]
 
-    def _back_to(self, anchor: np.ndarray | None, position: np.ndarray, reason: str = "") -> np.ndarray:
-        """Return the velocity that holds a place; zero if it is not known or the odometry is not to be trusted."""
-        if anchor is None or reason:
-            return np.zeros(3)
-        return np.clip(self.limits.hold_gain * (anchor - position), -self.limits.hold_mps, self.limits.hold_mps)
-
     def _within_limits(self, velocity: np.ndarray, position: np.ndarray) -> np.ndarray:
         """Return the velocity, ENU, with a limited speed towards heights and fence."""
         low, high = self._box()
@@ -295,5 +289,7 @@ class Pilot:
         if not np.isfinite(velocity).all():  # of a broken network
             state, reason, velocity = "brake", "the policy's action is not finite", np.zeros(3)
         self._last_command = velocity
-        yaw = 0.0 if self.goal is None or self._start is None else math.atan2(*(self.goal - self._start)[[1, 0]])
+        yaw = math.nan if self.odometry.last is None else yaw_of(self.odometry.last.values[0, 6:])
+        if self.goal is not None and self._start is not None:
+            yaw = math.atan2(*(self.goal - self._start)[[1, 0]])
         return Decision(now, state, reason, Command(now, np.array((*velocity, yaw))))
