@@ -133,7 +133,7 @@ class BC(PPO):
         action, weight = rollout.action.flatten(0, 1), rollout.valid.flatten(0, 1).float()
         data = {"observation": observation, "action": action, "weight": weight}
         if self._has_memory:
-            data[MEMORY] = self._first_memory(rollout)
+            (data[MEMORY],) = rollout.require(MEMORY)
         if self.teacher is None:
             return data
         keys = _keys(self.teacher, self._seen)

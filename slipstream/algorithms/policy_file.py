@@ -108,7 +108,8 @@ class LoadedPolicy:
             return f"task={shorten(self.task, 80)}"
         names = [name for name in getattr(env, "spec_settings", ()) if name in given]
         theirs, mine = (flat_settings({name: section[name] for name in names}, "env.") for section in (given, own))
-        words = [f"{key}={show(value)}" for key, value in theirs.items() if _listed(value) != _listed(mine.get(key))]
+        other = [key for key in {**theirs, **mine} if _listed(theirs.get(key)) != _listed(mine.get(key))]
+        words = [f"{key}={show(theirs.get(key))}" for key in other]
         return shorten(" ".join(words), 400, placeholder=" …")
 
     def _check_navrl(self, observation_spec: Specs, action_spec: Spec) -> None:
@@ -153,13 +154,12 @@ def load_policy(
 
 def check_config(config: Any, source: object) -> dict[str, Any]:
     """Return the config of a file. Raise CorruptCheckpointError if a section is missing or is not one."""
-    if not isinstance(config, dict):
-        raise CorruptCheckpointError(f"{source}: its config is not a mapping of keys to values")
-    for name, kind in (("task", str), ("env", dict), ("model", dict), ("algo", dict)):
-        if not isinstance(config.get(name), kind):
-            raise CorruptCheckpointError(f"{source}: its config has no {name}, or one of the wrong kind")
-    if not isinstance(config["algo"].get("name"), str):
-        raise CorruptCheckpointError(f"{source}: its config names no algorithm")
+    kinds = {"task": str, "env": dict, "model": dict, "algo": dict}
+    wrong = [
+        name for name, kind in kinds.items() if not isinstance(config, dict) or not isinstance(config.get(name), kind)
+    ]
+    if wrong or not isinstance(config["algo"].get("name"), str):
+        raise CorruptCheckpointError(f"{source}: its config has no {', '.join(wrong) or 'algo.name'} of the right kind")
     return config
 
 

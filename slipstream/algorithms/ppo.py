@@ -180,17 +180,9 @@ class PPO(Learner):
         if late:  # collected with older weights, whose values are in units of other returns
             mean, std = rollout.extra["value_mean"], rollout.extra["value_std"]
             value, next_value = norm.normalize(value * std + mean), norm.normalize(next_value * std + mean)
-        advantage = gae(
-            reward,
-            norm.denormalize(value),
-            norm.denormalize(next_value),
-            terminated,
-            truncated,
-            valid,
-            config.gamma,
-            config.lam,
-        )
-        returns = advantage + norm.denormalize(value)
+        here, after = norm.denormalize(value), norm.denormalize(next_value)
+        advantage = gae(reward, here, after, terminated, truncated, valid, config.gamma, config.lam)
+        returns = advantage + here
         norm.update(returns, valid, self.average)
         weight = valid.float()
         mean = _mean(advantage, weight)
@@ -210,7 +202,7 @@ class PPO(Learner):
             "weight": weight.flatten(0, 1),
         }
         if self._has_memory:
-            data[MEMORY] = self._first_memory(rollout)
+            (data[MEMORY],) = rollout.require(MEMORY)  # before the first step, [N, memory_size]
         return self._recompute_log_probs(data) if late else data
 
     def _recompute_log_probs(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -276,15 +268,6 @@ class PPO(Learner):
                 envs = order.view(count, -1)[k, : len(memory) // count]
                 found[MEMORY] = memory.index_select(0, envs)
             yield found
-
-    def _first_memory(self, rollout: Rollout) -> Tensor:
-        """Return the policy's memory before the first step, [N, memory_size]."""
-        if rollout.memory is None:
-            raise ValueError(
-                f"the batch has no {MEMORY!r}, and {type(self.policy).__name__} has a memory: collect with a "
-                "SyncDataCollector or PipelinedDataCollector without split_trajs, which store it"
-            )
-        return rollout.memory
 
     def _evaluate(self, rows: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Return log probability, entropy and normalized value of a minibatch, each [B]."""
