@@ -39,12 +39,8 @@ class Counting(BaseAgent):
 
     def act(self, observation):
         self.count.add_(1)
-        throttle = torch.ones(self.num_envs)
-        return {
-            "rudder": (self.count / 100).clamp(max=1),
-            "throttle": throttle,
-            "fire": observation["enemy_range"] < 0.5,
-        }
+        rudder, throttle = (self.count / 100).clamp(max=1), torch.ones(self.num_envs)
+        return {"rudder": rudder, "throttle": throttle, "fire": observation["enemy_range"] < 0.5}
 
     def reset(self, env_mask=None):
         self.count.masked_fill_(env_mask, 0.0) if env_mask is not None else self.count.zero_()

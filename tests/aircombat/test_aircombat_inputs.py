@@ -38,7 +38,7 @@ def test_the_opponent_is_reset_where_duels_begin():
     assert agent.count.tolist() == [0, 0]
 
 
-def test_an_opponent_and_a_reward_can_be_named_by_their_import_path():
+def test_opponent_and_reward_are_named_by_import_path():
     env = make(2, opponent=f"{Counting.__module__}:Counting", reward=f"{__name__}:Range")
     assert type(env.opponent).__name__ == "Counting" and env.step(torch.zeros(2, 3)).reward.shape == (2,)
 

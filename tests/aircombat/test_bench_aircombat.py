@@ -32,6 +32,6 @@ def test_the_table_holds_both_forms_and_the_growth(tmp_path, capsys):
     assert "AirCombatEnv.step" in capsys.readouterr().out
 
 
-def test_a_task_that_has_no_bench_is_told(capsys):
+def test_an_unknown_task_has_no_bench(capsys):
     assert main(["bench", "env", "task=nothing"]) == 2
     assert "unknown task" in capsys.readouterr().err

@@ -85,7 +85,7 @@ def compare(other: DuelEngine, decisions: int, meters: float) -> None:
 
 @pytest.mark.parametrize("start", ["random", "head_on"])
 @pytest.mark.parametrize("scale", [{"time_scale": 1.0}, {"time_scale": 7.5}, {"time_scale": 8.0, "coarse_dt": True}])
-def test_the_native_form_does_what_the_plain_form_does(start, scale):
+def test_the_native_form_agrees(start, scale):
     compare(make_engine(40, DuelConfig(start=start, **scale), 7, "cpu", "native"), 40, meters=0.5)
 
 
@@ -99,7 +99,7 @@ print("same")
 """
 
 
-def test_the_kernel_does_what_the_plain_form_does_in_tritons_interpreter():
+def test_the_kernel_agrees_in_tritons_interpreter():
     pytest.importorskip("triton")
     env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", KERNEL_RUN], env=env, capture_output=True, text=True)
@@ -110,7 +110,7 @@ def test_the_kernel_does_what_the_plain_form_does_in_tritons_interpreter():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("start", ["random", "head_on"])
 @pytest.mark.parametrize("scale", [{"time_scale": 1.0}, {"time_scale": 8.0}, {"time_scale": 8.0, "coarse_dt": True}])
-def test_the_kernel_does_what_the_plain_form_does_on_a_gpu(start, scale):
+def test_the_kernel_agrees_on_a_gpu(start, scale):
     compare(make_engine(1000, DuelConfig(start=start, **scale), 7, "cuda", "triton"), 60, meters=1.0)
 
 
@@ -134,7 +134,7 @@ def test_sub_steps_do_not_depend_on_how_they_are_grouped(form):
 # -- the table of reach ----------------------------------------------------------------------------------------------
 
 
-def test_the_table_gives_its_own_points_and_a_linear_field_exactly():
+def test_the_table_interpolates_a_linear_field_exactly():
     own, target, bearing, aspect = grid(3, 4, 5, 6)
     pseudo = [pseudo_angle(torch.cos(x), torch.sin(x)) for x in (bearing, aspect)]
     pseudo[1][..., 0] = -2.0  # -180°, which the sine cannot tell from 180°
@@ -147,7 +147,7 @@ def test_the_table_gives_its_own_points_and_a_linear_field_exactly():
     assert float(middle) == pytest.approx(333 + 822 + 700 + 650, rel=1e-5)
 
 
-def test_mirrored_launches_reach_alike_and_speeds_beyond_the_table_take_its_edge():
+def test_mirrored_launches_reach_alike_and_speeds_are_clipped():
     table = ReachTable.load()
     own, target, bearing, aspect = (torch.tensor([x]) for x in (300.0, 320.0, 0.4, -0.9))
     assert torch.equal(table.lookup(own, target, bearing, aspect), table.lookup(own, target, -bearing, -aspect))

@@ -27,7 +27,7 @@ def test_coming_within_reach_is_paid_by_the_share_of_the_reach():
     assert paid(view(range_km=7), view(range_km=5)) == 0.0  # 0.35 of 20 km are 7: nearer is not better
 
 
-def test_a_missile_that_comes_costs_and_pays_back_when_it_is_gone():
+def test_an_incoming_missile_costs_until_it_is_gone():
     danger = view(time_s=5, closing=0.8, present=1)
     assert paid(view(), danger) == pytest.approx(-2 * 0.75)
     assert paid(danger, view()) == pytest.approx(2 * 0.75)
@@ -35,7 +35,7 @@ def test_a_missile_that_comes_costs_and_pays_back_when_it_is_gone():
 
 
 @pytest.mark.parametrize(("fact", "worth"), [("success", 10.0), ("lost", -10.0), ("draw", -6.0)])
-def test_the_outcome_reaches_the_learner_and_the_hints_end_at_zero(fact, worth):
+def test_the_outcome_is_paid_and_the_potential_ends_at_zero(fact, worth):
     assert paid(view(range_km=40), view(range_km=10), done=True, **{fact: 1.0}) == pytest.approx(worth - 4 * 0.35 * 0.5)
 
 
@@ -64,7 +64,7 @@ def test_the_rate_of_decisions_does_not_change_what_a_duel_pays():
     assert slow.std() > 0.01  # they differ among one another
 
 
-def test_hints_sum_to_minus_the_potential_at_the_start_whatever_is_flown():
+def test_shaping_sums_to_minus_the_potential_at_the_start():
     env = AirCombatEnv(16, seed=2, config=AirCombatConfig(start="random", time_scale=60, reward="shaped"))
     start = env.reward.potential(env.views()[0])
     total, done = torch.zeros(16), torch.zeros(16, dtype=torch.bool)

@@ -43,7 +43,7 @@ def test_the_turn_keeps_its_digits_in_float32():
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-300, 300), st.floats(-300, 300), pace, pace, pace, pace)
-def test_the_closest_approach_is_the_least_distance_along_the_step(x, y, vx, vy, tvx, tvy):
+def test_the_closest_approach_is_the_least_distance(x, y, vx, vy, tvx, tvy):
     dt = 1 / 60
     pos, vel, target, target_vel = vector(0, 0), vector(vx, vy), vector(x, y), vector(tvx, tvy)
     least = float(miss_distance(pos, vel, target, target_vel, dt))

@@ -44,11 +44,6 @@ def test_seats_are_all_taken():
     assert draw_seats({"a": 0.5, "pool": 0.5}, 8, {}, rng) == ["a"] * 8
 
 
-def test_agents_of_your_own_play_in_the_evaluations():
-    config = LeagueConfig(mixes=[{"mine:Agent": 1.0}, {"crank": 1.0}], promote=[0.1])
-    assert config.scripted == ["placeholder", "pursuit", "crank", "evade", "mine:Agent"]
-
-
 WRONG = [({"promote": [0.5]}, "one number per stage"), ({"mixes": [{"pool": 1.0}], "promote": []}, "no past policies")]
 
 

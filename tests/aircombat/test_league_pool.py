@@ -64,7 +64,7 @@ def test_every_duel_takes_the_action_of_its_seat():
     assert opponent.act(view).tolist() == [[0.0, 1.0, 0.0]] * 8
 
 
-def test_seats_that_do_not_divide_the_duels_are_told():
+def test_seats_must_divide_the_duels():
     with pytest.raises(
         ValueError, match="env.num_envs=10 must be a multiple of league.seats=4: choose another number of seats"
     ):
@@ -93,7 +93,7 @@ class SideTeller(BaseAgent):
         return straight
 
 
-def test_red_flies_side_1_in_half_of_the_games_and_is_counted_on_both():
+def test_red_flies_each_side_in_half_of_the_games():
     env = AirCombatEnv(10, config=AirCombatConfig(sides=2, start="head_on", time_scale=30, reward="zero"))
     games = Match(env, SideTeller(), create_agent("placeholder", 10)).play()
     assert games.score(repeated=True) == Score(5, 5, 0)  # straight at it: side 1 hits
@@ -121,9 +121,8 @@ def test_a_match_can_be_played_again_and_in_an_env_that_was_used():
     match = Match(env, create_agent("crank", 8), create_agent("pursuit", 8))
     first, second = match.play(), match.play()
     assert torch.equal(first.won, second.won) and torch.equal(first.elapsed_s, second.elapsed_s)
-    assert (
-        Match(env, create_agent("pursuit", 8), create_agent("evade", 8)).play().score().lost == 0
-    )  # nobody fires at it
+    harmless = Match(env, create_agent("pursuit", 8), create_agent("evade", 8)).play()
+    assert harmless.score().lost == 0
 
 
 def test_a_recorded_game_goes_from_its_start_to_its_end():
@@ -139,7 +138,7 @@ def test_a_recorded_game_goes_from_its_start_to_its_end():
     assert drawn[-1].winner.item() == 0 and drawn[-1].clock.item() == 3600
 
 
-def test_a_learned_agent_flies_a_checkpoint_and_says_how_often_it_decided(tmp_path):
+def test_a_learned_agent_flies_a_checkpoint(tmp_path):
     cfg = load_train(["task=aircombat", "model.trunk=[16,16]", "env.time_scale=12"])
     policy = make_policy(5)
     with AsyncCheckpointSaver() as saver:

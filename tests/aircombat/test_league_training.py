@@ -35,12 +35,12 @@ def run_tiny(root, name, *words):
 
 
 @pytest.fixture(scope="module")
-def run_of_league(tmp_path_factory):
-    return run_tiny(tmp_path_factory.mktemp("league"), "run_of_league")
+def league(tmp_path_factory):
+    return run_tiny(tmp_path_factory.mktemp("league"), "league")
 
 
-def test_the_run_passes_all_stages_and_logs_them(run_of_league):
-    rows = read_metrics(run_of_league.path)
+def test_the_run_passes_all_stages_and_logs_them(league):
+    rows = read_metrics(league.path)
     assert [row["league/stage"] for row in rows] == [1, 2, 3, 4, 4, 4, 4, 4]
     last = rows[-1]
     for name in ("placeholder", "pursuit", "crank", "evade", "stage1", "stage2", "stage3", "pool"):
@@ -50,8 +50,8 @@ def test_the_run_passes_all_stages_and_logs_them(run_of_league):
     assert last["eval/score"] == pytest.approx(last["eval/success"] - last["eval/lost"])
 
 
-def test_the_pool_keeps_the_stages_champions_and_lets_others_go(run_of_league):
-    state = load_checkpoint(run_of_league.checkpoints)["controller"]
+def test_the_pool_keeps_the_stages_champions_and_lets_others_go(league):
+    state = load_checkpoint(league.checkpoints)["controller"]
     names = state["members"]
     assert {"stage1", "stage2", "stage3"} < set(names) and len(names) == 4
     assert names[3].startswith("self") and int(names[3][4:]) > 4  # a later one took the place of the first
@@ -61,17 +61,17 @@ def test_the_pool_keeps_the_stages_champions_and_lets_others_go(run_of_league):
     )
 
 
-def test_each_stages_champion_flies_by_its_path(run_of_league):
-    pool = load_checkpoint(run_of_league.checkpoints)["controller"]
+def test_each_stages_champion_flies_by_its_path(league):
+    pool = load_checkpoint(league.checkpoints)["controller"]
     for stage in (1, 2, 3):
-        champion = load_checkpoint(run_of_league.path / f"stage{stage}-champion.pt")["policy"]
+        champion = load_checkpoint(league.path / f"stage{stage}-champion.pt")["policy"]
         place = pool["members"].index(f"stage{stage}")
         assert all(torch.equal(x[place], champion[name]) for name, x in pool["pool"].items())
-    assert not (run_of_league.path / "stage4-champion.pt").exists() and not (run_of_league.path / "latest.pt").exists()
+    assert not (league.path / "stage4-champion.pt").exists() and not (league.path / "latest.pt").exists()
     words = [
         "task=aircombat",
-        f"red={run_of_league.path}",
-        f"blue={run_of_league.path}/stage1-champion.pt",
+        f"red={league.path}",
+        f"blue={league.path}/stage1-champion.pt",
         "games=2",
         "eval.picture=false",
     ]
@@ -79,10 +79,10 @@ def test_each_stages_champion_flies_by_its_path(run_of_league):
     assert result["pairs"][0]["games"] == 2
 
 
-def test_a_resumed_run_equals_the_uninterrupted_one(run_of_league, tmp_path):
+def test_a_resumed_run_equals_the_uninterrupted_one(league, tmp_path):
     part = run_tiny(tmp_path, "part", "total_frames=320")
     resumed = train.run(load_train([f"resume={part.path}", "total_frames=512"]))
-    one, two = (load_checkpoint(folder.checkpoints) for folder in (run_of_league, resumed))
+    one, two = (load_checkpoint(folder.checkpoints) for folder in (league, resumed))
     for name, x in one["algo"]["policy"].items():
         assert torch.equal(x, two["algo"]["policy"][name]), name
     for name, x in one["controller"]["pool"].items():
@@ -92,7 +92,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(run_of_league, tmp_path):
     clocked = lambda key: key in ("time_s", "fps") or key.startswith("perf/")  # noqa: E731
     rows = [
         [{k: v for k, v in row.items() if not clocked(k)} for row in read_metrics(folder.path)]
-        for folder in (run_of_league, resumed)
+        for folder in (league, resumed)
     ]
     assert rows[0] == rows[1]
 
@@ -114,13 +114,13 @@ def test_a_league_that_cannot_be_is_refused(tmp_path, word):
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
 
-def test_eval_prints_a_matrix(run_of_league, capsys):
+def test_eval_prints_a_matrix(league, capsys):
     words = ["blue=pursuit,evade", "games=8", "json=true", "threads=1", "device=cpu", "eval.picture=false"]
-    assert main(["eval", "task=aircombat", f"red={run_of_league.path},crank", *words]) == 0
+    assert main(["eval", "task=aircombat", f"red={league.path},crank", *words]) == 0
     text = capsys.readouterr().out
     result = json.loads(text.splitlines()[-1])
     assert [(p["red"], p["blue"]) for p in result["pairs"]] == [
-        (r, b) for r in (str(run_of_league.path), "crank") for b in ("pursuit", "evade")
+        (r, b) for r in (str(league.path), "crank") for b in ("pursuit", "evade")
     ]
     for pair in result["pairs"]:
         assert pair["won"] + pair["draw"] + pair["lost"] == pair["games"] == 8
@@ -134,29 +134,27 @@ def test_eval_prints_a_matrix(run_of_league, capsys):
     assert result["time_scale"] == 60  # as in red's training
 
 
-def test_eval_prints_the_files_of_those_who_play_only(run_of_league, capsys):
+def test_eval_prints_the_files_of_those_who_play_only(league, capsys):
     words = [
         "task=aircombat",
         "red=crank",
-        f"blue={run_of_league.path}/stage1-champion.pt",
+        f"blue={league.path}/stage1-champion.pt",
         "games=2",
         "threads=1",
         "device=cpu",
     ]
     small = ["eval.picture=false", "env.episode_s=2"]
-    assert main(["eval", f"checkpoint={run_of_league.path}", *words, *small]) == 0
+    assert main(["eval", f"checkpoint={league.path}", *words, *small]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "sha256" in line]
-    assert len(lines) == 1 and lines[0].startswith(f"policy: {run_of_league.path}/stage1-champion.pt, sha256 ")
-    assert (
-        main(["eval", "task=aircombat", "red=crank", "blue=pursuit", "games=2", "threads=1", "device=cpu", *small]) == 0
-    )
+    assert len(lines) == 1 and lines[0].startswith(f"policy: {league.path}/stage1-champion.pt, sha256 ")
+    assert main(["eval", "task=aircombat", "red=crank", "blue=pursuit", "games=2", "device=cpu", *small]) == 0
     assert "sha256" not in capsys.readouterr().out
 
 
-def test_eval_draws_a_game(run_of_league, capsys):
+def test_eval_draws_a_game(league, capsys):
     words = [
         "task=aircombat",
-        f"red={run_of_league.path}",
+        f"red={league.path}",
         "blue=pursuit",
         "games=2",
         "threads=1",
@@ -164,28 +162,22 @@ def test_eval_draws_a_game(run_of_league, capsys):
         "env.episode_s=4",
     ]
     result = evaluate.run(*evaluate.configure(words))
-    assert result["picture"] == str(run_of_league.path / "duel.png") and result["page"] == str(
-        run_of_league.path / "duel.html"
-    )
-    assert (run_of_league.path / "duel.png").read_bytes()[:4] == b"\x89PNG"
-    assert (run_of_league.path / "duel.html").read_bytes().startswith(b"<!doctype html>")
-    assert (
-        (run_of_league.path / "duel.acmi")
-        .read_text("utf-8-sig")
-        .startswith("FileType=text/acmi/tacview\nFileVersion=2.2\n")
-    )
-    recording = load_recording(run_of_league.path / "duel.rec")
-    assert recording.scene == "duel" and sorted(recording.meta["names"]) == ["pursuit", "run_of_league"]
+    assert result["picture"] == str(league.path / "duel.png") and result["page"] == str(league.path / "duel.html")
+    assert (league.path / "duel.png").read_bytes()[:4] == b"\x89PNG"
+    assert (league.path / "duel.html").read_bytes().startswith(b"<!doctype html>")
+    assert (league.path / "duel.acmi").read_text("utf-8-sig").startswith("FileType=text/acmi/tacview\n")
+    recording = load_recording(league.path / "duel.rec")
+    assert recording.scene == "duel" and sorted(recording.meta["names"]) == ["league", "pursuit"]
     blue = recording.meta["names"].index("pursuit")  # the opponent's own view: red= is drawn red
     assert recording.meta["shown_side"] == blue + 1 and recording.groups[0]["color"].split(",")[blue] == "Blue"
     assert recording.seconds <= 4 and "animation" not in result
-    assert "run_of_league against pursuit: " in capsys.readouterr().out
+    assert "league against pursuit: " in capsys.readouterr().out
 
 
-def test_eval_writes_an_animation_if_it_is_named(run_of_league, tmp_path):
+def test_eval_writes_an_animation_if_it_is_named(league, tmp_path):
     words = [
         "task=aircombat",
-        f"red={run_of_league.path}",
+        f"red={league.path}",
         "blue=pursuit",
         "games=2",
         "threads=1",
@@ -220,12 +212,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("word", REFUSED)
-def test_eval_refuses_what_cannot_be_before_a_game_is_flown(run_of_league, word, monkeypatch):
+def test_eval_refuses_what_cannot_be_before_a_game_is_flown(league, word, monkeypatch):
     monkeypatch.setattr("slipstream.tasks.aircombat.league.evaluation.Match", None)
     with pytest.raises((ValueError, OSError), match=REFUSED[word]):
-        evaluate.run(
-            *evaluate.configure(["task=aircombat", f"red={run_of_league.path}", "games=2", "device=cpu", word])
-        )
+        evaluate.run(*evaluate.configure(["task=aircombat", f"red={league.path}", "games=2", "device=cpu", word]))
 
 
 SHORT = {

@@ -38,16 +38,16 @@ def hold_tolerance(count):
     assert r_ne.quantile(0.5) < 0.02 and r_ne.quantile(0.8) < 0.15, r_ne.quantile(torch.tensor([0.5, 0.8, 0.9]))
 
 
-def test_the_table_is_what_is_flown_within_the_stated_tolerance():
+def test_the_table_is_what_is_flown():
     hold_tolerance(120)
 
 
 @pytest.mark.soak
-def test_the_table_is_what_is_flown_within_the_stated_tolerance_in_full():
+def test_the_table_is_what_is_flown_in_full():
     hold_tolerance(4000)
 
 
-def test_a_table_made_anew_has_the_shipped_one_s_numbers_at_its_own_points(tmp_path):
+def test_a_new_table_has_the_numbers_of_the_shipped_one(tmp_path):
     made = make_table(2, 2, 3, 5)
     points = [x.flatten().float() for x in grid(2, 2, 3, 5)]
     shipped = ReachTable.load().lookup(*place(Geometry(*points))).T.reshape(made.values.shape)

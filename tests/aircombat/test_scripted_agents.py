@@ -78,9 +78,7 @@ def test_crank_keeps_the_enemy_fifty_degrees_off_its_nose(side):
     assert after_launch(CrankAgent(), 5.0, **at(50))[0] == pytest.approx(0.0, abs=1e-5)
     assert side * after_launch(CrankAgent(), 5.0, **at(20))[0] == -1.0  # turns away from it
     assert side * after_launch(CrankAgent(), 5.0, **at(90))[0] == 1.0  # and back
-    assert (
-        side * after_launch(CrankAgent(), 12.5, **at(20))[0] == 1.0
-    )  # the missile is there or lost: at the enemy again
+    assert side * after_launch(CrankAgent(), 12.5, **at(20))[0] == 1.0  # the missile is there: at the enemy again
 
 
 def test_crank_fires_again_only_when_it_has_cranked():
@@ -98,12 +96,10 @@ def test_a_new_duel_knows_no_launch_of_the_one_before():
     assert set(agent.state_tensors()) == {"left", "launch_s"}
 
 
-def test_crank_turns_its_tail_to_a_missile_that_is_near_and_comes():
+def test_crank_turns_its_tail_to_a_near_missile():
     agent = CrankAgent()
     agent.share = 0.0
-    assert (
-        command_of(agent, missile=(math.radians(10), 5.0, 800))[0] == -1.0
-    )  # it is left ahead: the tail comes round by the right
+    assert command_of(agent, missile=(math.radians(10), 5.0, 800))[0] == -1.0  # the tail comes round by the right
     assert command_of(agent, missile=(BEHIND, 5.0, 800))[0] == pytest.approx(0.0, abs=1e-5)  # already there
     assert command_of(agent, missile=(math.radians(10), 7.0, 800))[0] == 0.0  # not yet
     assert command_of(agent, missile=(math.radians(10), 5.0, -50))[0] == 0.0  # it went past

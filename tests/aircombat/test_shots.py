@@ -55,7 +55,7 @@ def test_a_head_on_shot_is_timed_as_the_duel_itself_times_it():
         assert form(*shot).item() == pytest.approx(ticks * PHYSICS_DT_S, abs=1e-3)
 
 
-def test_a_turn_ends_on_the_heading_it_was_told():
+def test_a_turn_ends_on_its_heading():
     left, turned = torch.tensor([1.0, -2.5]), torch.zeros(2)
     for _ in range(1200):
         rudder, left = turn_rudder(torch.full((2,), 300.0), left, FIGHTER, PHYSICS_DT_S)
@@ -82,7 +82,7 @@ print("same")
 """
 
 
-def test_the_kernel_flies_as_the_plain_form_in_tritons_interpreter():
+def test_the_kernel_flies_alike_in_tritons_interpreter():
     pytest.importorskip("triton")
     env = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", KERNEL_RUN], env=env, capture_output=True, text=True)
@@ -91,6 +91,6 @@ def test_the_kernel_flies_as_the_plain_form_in_tritons_interpreter():
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_the_kernel_flies_as_the_plain_form_on_a_gpu():
+def test_the_kernel_flies_alike_on_a_gpu():
     shots = drawn(5000)
     agree(time_of_hit(*(x.cuda() for x in shots)).cpu(), time_of_hit(*shots))

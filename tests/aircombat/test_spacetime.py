@@ -119,15 +119,6 @@ def test_who_has_no_missiles_left_reaches_nowhere():
     assert "no missiles left" in " ".join(texts(bare)) and "no missiles left" not in " ".join(texts(drawn))
 
 
-def test_agents_are_named_by_the_side_that_looks():
-    duel = game(0)[0]
-    for side in (1, 2):
-        figure = draw_duel(duel, side, ("crank", "learned"))
-        colors = {text.get_text(): text.get_color() for text in figure.texts}
-        assert colors["crank"] == OWN and colors["learned"] == THREAT
-        assert f"seen from side {side}: crank in blue, learned in red" in colors
-
-
 def test_every_stage_of_a_game_can_be_drawn():
     """Also far outside the field, fleeing from one another, and after the end."""
     states = game(30)

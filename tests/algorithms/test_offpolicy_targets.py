@@ -111,7 +111,7 @@ def with_values(algo, online, target):
 @pytest.mark.parametrize(
     ("double", "expected"), [(True, [1 + 0.9 * 20, 2 + 0.9 * 40]), (False, [1 + 0.9 * 30, 2 + 0.9 * 60])]
 )
-def test_double_values_the_action_that_the_online_network_prefers(double, expected):
+def test_double_values_the_online_networks_action(double, expected):
     algo = with_values(dqn(double=double), [[1.0, 3.0, 2.0], [5.0, 4.0, 3.0]], [[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]])
     assert algo.td_target(rows_of(size=2, reward=torch.tensor([1.0, 2.0]))).tolist() == pytest.approx(expected)
 

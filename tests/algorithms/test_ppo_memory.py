@@ -60,7 +60,7 @@ def remembered(policy, batch, memory):
 
 
 @pytest.mark.parametrize("kind", ["gru", "stack"])
-def test_a_collector_carries_the_memory_over_batches_and_resets_it(kind):
+def test_a_collector_carries_and_resets_the_memory(kind):
     env, policy, learner = make(kind)
     collector = SyncDataCollector(env, policy, N * T)
     memory = torch.zeros(N, policy.memory_size)

@@ -143,7 +143,7 @@ def test_an_exchange_with_nobody_changes_no_bit():
 
 
 @pytest.mark.parametrize("valid", [[1.0, 0.0], [0.25, 0.75], [0.0, 0.0]])
-def test_gradients_of_processes_are_weighed_by_their_valid_frames(valid):
+def test_gradients_of_ranks_are_weighed_by_valid_frames(valid):
     algo = PPO(make_policy(), PPOConfig(minibatches=2, value_clip=0.0, max_grad_norm=0.5))
     rows = list(algo._minibatches(algo.prepare(make_batch(algo.policy))))  # of two processes
     for mine, share in zip(rows, valid, strict=True):
@@ -159,7 +159,7 @@ def test_gradients_of_processes_are_weighed_by_their_valid_frames(valid):
     torch.testing.assert_close([p.grad for p in algo.policy.parameters()], expected, rtol=1e-4, atol=1e-6)
 
 
-def test_bf16_learns_finite_float32_weights_near_those_of_float32():
+def test_bf16_learns_float32_weights_near_those_of_float32():
     results = {}
     for bf16 in (False, True):
         policy = make_policy()

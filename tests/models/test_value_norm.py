@@ -17,7 +17,7 @@ def test_one_batch_is_enough_to_know_its_mean_and_deviation():
     assert deviation.item() == pytest.approx(5**0.5, rel=1e-3)
 
 
-def test_two_batches_are_weighed_as_the_exponential_mean_has_them():
+def test_two_batches_are_weighed_exponentially():
     norm = ValueNorm(beta=0.5)
     norm.update(torch.full((4,), 1.0), ALL)
     norm.update(torch.full((4,), 4.0), ALL)
