@@ -1,8 +1,8 @@
 """Data-parallel training: several processes (ranks), each with its own env, learn one policy.
 
 `slipstream train gpus=N` or torchrun starts them. The loop talks to the other ranks through one object: `OneProcess` if
-there are none, `Ranks` otherwise. All exchanges of `Ranks` are collective: every rank makes the same
-calls in the same order. Ranks exchange JSON and tensors, no pickles.
+there are none, `Ranks` otherwise. All exchanges of `Ranks` are collective: every rank makes the same calls in the same
+order. Ranks exchange JSON and tensors, no pickles.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ import time
 from typing import Any
 
 HUB = -1  # the source of what the guard of rank 0 sends
+STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1")  # a scheduler may send them to all processes
 LEAVE = 3  # ticks in which the others read a last message
 GONE = "was killed or has crashed"
 NO_HUB = f"{GONE}, or its machine is lost"
@@ -171,5 +172,7 @@ def answer(text: str) -> None:
 
 
 if __name__ == "__main__":
+    for name in STOP_SIGNALS:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
     Guard(json.loads(sys.stdin.readline())).run()
     os._exit(0)  # its threads wait for lines

@@ -56,7 +56,7 @@ class RunFolder:
     @classmethod
     def create(cls, root: str | PathLike[str], name: str | None, config: Mapping[str, Any]) -> RunFolder:
         """Make a new folder under `root`, by default named after the time and `config["task"]`; a name in use gets -2,
-        -3, ..., and a line says so."""
+        -3, ..."""
         if name is None:
             name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{_task_name(config)}"
         check_name(name)
