@@ -25,7 +25,7 @@ from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.files import refuse_outside_links, regular_files
 from slipstream.storage.staging import View, make_tensor
 from slipstream.storage.tensor_file import HASH_BYTES, MAX_DIMENSIONS, START, Reader, TensorFile, read_identity
-from slipstream.storage.tree import MISSING, check_tree, flatten, select, unflatten, walk_leaves
+from slipstream.storage.tree import check_tree, flatten, select, unflatten, walk_leaves
 
 KIND = "ckpt"
 FORMS = (".slip", ".lz4", "")
@@ -300,7 +300,7 @@ class CheckpointFile:
         """Check every number of the head: chunks fill the file, tensors are within streams."""
         self.base = read_base(self._container)
         self.step = None if head["step"] is None else reader.integer(head["step"], "the step", -(1 << 63))
-        self.metrics = unflatten(head["metrics"], lambda i: MISSING, reader)
+        self.metrics = unflatten(head["metrics"], float, reader)
         if type(self.metrics) is not dict or not all(type(v) in (int, float) for v in self.metrics.values()):
             reader.fail("the metrics are malformed")
         self.streams: list[Stream] = []

@@ -27,7 +27,7 @@ from slipstream.storage.errors import DamagedFileError, TooLargeError
 from slipstream.storage.files import atomic_file
 from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, checksum_of
-from slipstream.storage.tree import MISSING, Leaves, check_tree, unflatten, walk_leaves
+from slipstream.storage.tree import Leaves, check_tree, select, unflatten, walk_leaves
 
 KIND = "roll"
 BROKEN = (DamagedFileError, TooLargeError)  # the errors of a file that cannot be read
@@ -253,7 +253,7 @@ class RolloutFile:
         for i in sorted(chosen, key=lambda i: self.columns[i].base is not None):
             frames[i] = self._frames(i, frames)
         tensors = {i: self._tensor(i, data, self.columns[i].shape, device) for i, data in frames.items()}
-        return self._assemble(tensors, keys is None, lambda size: size)
+        return self._assemble(self._tree if keys is None else self._part(chosen), tensors, list)
 
     def read_slice(
         self, envs: Any = None, steps: Any = None, keys: Iterable[Any] | None = None, device: Any = None
@@ -277,7 +277,7 @@ class RolloutFile:
         def batch_size(size: list[int]) -> list[int]:
             return [*lead, *size[len(lead) :]] if tuple(size[: len(lead)]) == self.lead else size
 
-        return self._assemble(tensors, False, batch_size)
+        return self._assemble(self._part(set(tensors)), tensors, batch_size)
 
     def read_steps(self, keys: Iterable[Any] | None = None) -> dict[Key, Any]:
         """Return the tensors [envs, steps, ...] by key; those without steps are left out."""
@@ -306,9 +306,12 @@ class RolloutFile:
     def _claim(self, nbytes: int) -> None:
         Reader(self.path, max_bytes=self.max_bytes).claim(nbytes)  # per call: the caller owns what it returns
 
-    def _assemble(self, tensors: dict[int, Any], values: bool, batch_size: Callable[[list[int]], list[int]]) -> Any:
-        reader = self.container.reader
-        return unflatten(self._tree, lambda i: tensors.get(i, MISSING), reader, values=values, batch_size=batch_size)
+    def _part(self, chosen: set[int]) -> Any:
+        """Return the tree of some columns, without plain values."""
+        return select(self._tree, [show(self.keys[i]) for i in chosen], missing_ok=True)
+
+    def _assemble(self, tree: Any, tensors: dict[int, Any], batch_size: Callable[[list[int]], list[int]]) -> Any:
+        return unflatten(tree, tensors.__getitem__, self.container.reader, batch_size=batch_size)
 
     def _tensor(self, i: int, frames: np.ndarray, shape: tuple[int, ...], device: Any = None) -> Any:
         """Return frames as a tensor or array of `shape`, which shares their memory unless it goes to a device."""

@@ -18,29 +18,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from slipstream.storage.errors import SaveError, printable
+from slipstream.storage.errors import printable
 from slipstream.storage.tensor_file import MemoryFile, Reader, TensorFile, TensorFileWriter
 
 KIND = "stat"  # of a container with one state
 MAX_DEPTH = 100
-MISSING = object()  # given to `unflatten` in the place of a tensor: its key is left out
 _PLAIN = frozenset((type(None), bool, str, int, float))
 _SIMPLE = frozenset((type(None), bool, str))  # what JSON holds whatever its value
 _SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
 _MAX_INTEGER_BITS = 8192  # Python refuses to print much larger ones
 _TEXTS = frozenset((str,))
 _first_letter = operator.itemgetter(slice(1))
-_SEQUENCES: dict[str, Any] = {"$tuple": tuple, "$set": set, "$frozenset": frozenset}
 # Of these the value is [pairs or items, what else there is to say]
 _MAPPINGS: dict[Any, str] = {OrderedDict: "$odict", Counter: "$counter", defaultdict: "$defaultdict"}
 _PAIRED = frozenset(("$dict", "$tensordict", *_MAPPINGS.values()))
-_LISTED = frozenset(("$deque", "$namedtuple"))
 _LEAF_TAGS = frozenset(("$tensor", "$learning", "$parameter"))
 _FACTORIES: dict[str | None, Any] = {None: None} | {
     kind.__name__: kind for kind in (list, dict, set, tuple, int, float, bool, str, Counter, OrderedDict, deque)
 }
 _PATHS = {kind.__name__: kind for kind in (pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath)}
-_NAMED_TUPLES: dict[str, type] = {}  # see `register_named_tuple`
 _TORCH_FILES_LACK = (defaultdict, deque, pathlib.PurePath, np.ndarray, np.generic, bytes, bytearray)
 # Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
 _MAX_CHOSEN_KEYS = 4096
@@ -52,21 +48,6 @@ class Leaves(NamedTuple):
 
     data: list[Any]
     names: list[Any]
-
-
-def register_named_tuple(kind: type, name: str | None = None) -> None:
-    """Let named tuples of a class be saved, and be loaded again where the class is registered under the same name.
-
-    Args:
-        kind: a class made by `collections.namedtuple` or `typing.NamedTuple`.
-        name: in the file; by default its module and name.
-    """
-    if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
-        raise TypeError(f"{kind!r} is not a class of named tuples")
-    name = name or f"{kind.__module__}.{kind.__qualname__}"
-    if _NAMED_TUPLES.get(name, kind) is not kind:
-        raise ValueError(f"{name!r} is registered already, for {_NAMED_TUPLES[name]!r}: give another name")
-    _NAMED_TUPLES[name] = kind
 
 
 class _Refused(Exception):
@@ -110,6 +91,9 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
             return {"$tensor": leaf(node.detach().as_subclass(tensor), name)}
         if depth > MAX_DEPTH:
             raise TypeError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
+        if for_torch and isinstance(node, _TORCH_FILES_LACK):
+            why = "which a plain torch file cannot give back without running code"
+            raise _Refused(node, f"is a {_type_name(node)}, {why}: save with compress=True, or as tensors and numbers")
         if kind is dict or kind in _MAPPINGS:
             children = [walk(value, key, depth + 1) for key, value in node.items()]
             is_named = _TEXTS.issuperset(map(type, node))
@@ -122,11 +106,7 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
                 return {"$dict": pairs}
             # state_dict() keeps the versions of modules in _metadata
             more = walk(getattr(node, "_metadata", None), None, depth + 1) if kind is OrderedDict else None
-            if kind is defaultdict:
-                more = _factory_name(node)
-                if for_torch:
-                    raise _not_in_torch_files(node)
-            return {_MAPPINGS[kind]: [pairs, more]}
+            return {_MAPPINGS[kind]: [pairs, _factory_name(node) if kind is defaultdict else more]}
         if kind is list or kind is tuple:
             kinds = set(map(type, node))
             # the 625 numbers of a random state, at once
@@ -137,8 +117,6 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
             return items if kind is list else {"$tuple": items}
         if kind is torch.nn.Parameter:
             return {"$parameter": [leaf(node, name), node.requires_grad]}
-        if for_torch and (isinstance(node, _TORCH_FILES_LACK) or (isinstance(node, tuple) and kind not in _ENCODERS)):
-            raise _not_in_torch_files(node)
         if kind is np.ndarray or (detach and kind is np.memmap):
             return {"$tensor": leaf(node, name)}
         return _flatten_rare(node, walk, name, depth)
@@ -161,13 +139,7 @@ def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) ->
         return {f"${kind.__name__}": [_flat_key(v) for v in node]}
     if kind is deque:
         return {"$deque": [[walk(v, name, depth + 1) for v in node], node.maxlen]}
-    if isinstance(node, tuple):
-        registered = next((known for known, its_kind in _NAMED_TUPLES.items() if its_kind is kind), None)
-        if registered is not None:
-            return {"$namedtuple": [[walk(v, name, depth + 1) for v in node], registered]}
-    if isinstance(node, torch.Tensor):
-        raise _Refused(node, f"is a {_type_name(node)}: save a plain tensor instead")
-    if hasattr(node, "batch_size"):
+    if hasattr(node, "batch_size") and not isinstance(node, torch.Tensor):
         from tensordict import NonTensorStack, is_non_tensor, is_tensor_collection
 
         if isinstance(node, NonTensorStack):
@@ -178,7 +150,8 @@ def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) ->
             items = node if hasattr(node, "keys") else node.to_tensordict()
             pairs = [[key, walk(items.get(key), key, depth + 1)] for key in items.keys()]  # noqa: SIM118
             return {"$tensordict": [pairs, list(items.batch_size)]}
-    raise _Refused(node, f"is a {_type_name(node)}: {_remedy(node)}")
+    remedy = "save its state_dict(), or a plain dict, list, number, text, array or tensor of what it holds"
+    raise _Refused(node, f"is a {_type_name(node)}: {remedy}")
 
 
 def _number_to_json(value: Any) -> Any:
@@ -191,20 +164,8 @@ def _number_to_json(value: Any) -> Any:
     return {"$int": hex(value)}
 
 
-def _remedy(node: Any) -> str:
-    """Return what to do about a value that cannot be kept."""
-    if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return "call slipstream.checkpoint.register_named_tuple with its class, before saving and before loading"
-    return "save its state_dict(), or a plain dict, list, number, text, array or tensor of what it holds"
-
-
 def _type_name(node: Any) -> str:
     return f"{type(node).__module__}.{type(node).__qualname__}"
-
-
-def _not_in_torch_files(node: Any) -> _Refused:
-    why = "which a plain torch file cannot give back without running code"
-    return _Refused(node, f"is a {_type_name(node)}, {why}: save with compress=True, or as tensors and plain values")
 
 
 def _factory_name(node: defaultdict[Any, Any]) -> str | None:
@@ -280,6 +241,8 @@ _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
     "$device": lambda value, reader: torch.device(reader.text(value, "a device", 64)),
     "$path": lambda value, reader: _PATHS[value[0]](value[1]),
     "$numpy": _numpy_scalar,
+    "$set": lambda value, reader: set(_keys(value, reader)),
+    "$frozenset": lambda value, reader: frozenset(_keys(value, reader)),
 }
 
 
@@ -290,11 +253,11 @@ def check_tree(tree: Any, leaves: int, reader: Reader) -> Any:
         leaves: how many tensors and arrays there are.
     """
 
-    def leaf(number: Any) -> Any:
+    def leaf(number: Any) -> torch.Tensor:
         reader.integer(number, "the number of a tensor", 0, leaves - 1)
-        return MISSING
+        return torch.empty(0)
 
-    unflatten(tree, leaf, reader, named_tuple=lambda name: lambda *items: ())
+    unflatten(tree, leaf, reader, batch_size=lambda size: [])
     return tree
 
 
@@ -303,79 +266,61 @@ def unflatten(
     leaf: Callable[[int], Any],
     reader: Reader | None = None,
     *,
-    values: bool = True,
-    batch_size: Callable[[list[int]], list[int]] | None = None,
-    named_tuple: Callable[[str], Callable[..., Any]] | None = None,
+    batch_size: Callable[[list[int]], list[int]] = list,
 ) -> Any:
     """Return the state of a tree, with `leaf(i)` in the place of tensor i.
 
     Args:
-        leaf: may return MISSING: the key is left out then, and None stands for it in a list.
         reader: refuses what `flatten` does not write.
-        values: False leaves out everything that is not a tensor, and the containers that are empty then.
         batch_size: gives the batch size of a TensorDict, if it is not the saved one.
-        named_tuple: gives the class of named tuples of a name, if it is not the registered one.
     """
     reader = reader or Reader("the state")
 
-    def pairs(items: Any, depth: int) -> Iterator[tuple[Any, Any]]:
-        for key, child in zip(_keys([key for key, _ in items], reader), items, strict=True):
-            made = build(child[1], depth)
-            if made is not MISSING:
-                yield key, made
-
-    def items(nodes: Any, depth: int) -> Iterator[Any]:
+    def items(nodes: Any, depth: int) -> list[Any]:
         if type(nodes) is not list:
             reader.fail("the structure is malformed")
-        return (None if (made := build(node, depth)) is MISSING else made for node in nodes)
+        return [build(node, depth) for node in nodes]
 
     def build(node: Any, depth: int) -> Any:
         kind = type(node)
         if kind is not dict and kind is not list:
-            return node if values else MISSING
+            return node
         if depth > MAX_DEPTH + 2:
             reader.fail(f"the structure is nested deeper than {MAX_DEPTH} levels")
         depth += 1
         if kind is list:
-            return list(items(node, depth)) if values else MISSING
+            return items(node, depth)
         tag = next(iter(node), "")
         if tag[:1] != "$":
-            out: Any = {key: made for key, child in node.items() if (made := build(child, depth)) is not MISSING}
-            return out if out or values or node is tree else MISSING
+            return {key: build(child, depth) for key, child in node.items()}
         (value,) = node.values()
         if tag in _LEAF_TAGS:
             made = leaf(value[0] if tag == "$parameter" else value)
-            if made is MISSING or tag == "$tensor":
+            if tag == "$tensor":
                 return made
             return made.requires_grad_() if tag == "$learning" else torch.nn.Parameter(made, bool(value[1]))
         if tag in _PAIRED:
-            found, more = (value, None) if tag == "$dict" else value
-            out = (OrderedDict if tag == "$odict" else dict)(pairs(found, depth))
-            if not values and not out and node is not tree:
-                return MISSING
+            pairs, more = (value, None) if tag == "$dict" else value
+            keys = _keys([key for key, _ in pairs], reader)
+            out: Any = (OrderedDict if tag == "$odict" else dict)(
+                (key, build(child, depth)) for key, (_, child) in zip(keys, pairs, strict=True)
+            )
             if tag == "$odict" and more is not None:
                 out._metadata = unflatten(more, _no_leaf, reader)
             if tag == "$tensordict":
-                more = list(reader.shape(more, "a batch size"))
-                return _make_tensordict(out, batch_size(more) if batch_size else more)
+                return _make_tensordict(out, batch_size(list(reader.shape(more, "a batch size"))))
             if tag == "$defaultdict":
                 return defaultdict(_FACTORIES[more], out)
             return Counter(out) if tag == "$counter" else out
-        if not values:
-            return MISSING
-        if tag in ("$set", "$frozenset"):
-            return _SEQUENCES[tag](_keys(value, reader))
         if tag == "$tuple":
             return tuple(items(value, depth))
-        if tag in _LISTED:
-            made = list(items(value[0], depth))
-            if tag == "$deque":
-                return deque(made, value[1] and reader.integer(value[1], "the size of a deque", len(made)))
-            return (named_tuple or _named_tuple)(reader.text(value[1], "the name of a named tuple"))(*made)
+        if tag == "$deque":
+            made = items(value[0], depth)
+            return deque(made, value[1] and reader.integer(value[1], "the size of a deque", len(made)))
         if tag == "$stack":
             from tensordict import NonTensorStack
 
-            return NonTensorStack.from_list(list(items(value, depth)))
+            return NonTensorStack.from_list(items(value, depth))
         return _DECODERS[tag](value, reader)
 
     try:
@@ -383,7 +328,7 @@ def unflatten(
             return build(tree, 0)
     finally:
         # `build` refers to itself, and would keep all tensors until the next garbage collection.
-        leaf, batch_size = _no_leaf, None
+        leaf = _no_leaf
 
 
 def _keys(data: Any, reader: Reader) -> list[Any]:
@@ -400,13 +345,6 @@ def _keys(data: Any, reader: Reader) -> list[Any]:
 
 def _no_leaf(number: int) -> Any:
     raise TypeError("a tensor as a key")
-
-
-def _named_tuple(name: str) -> type:
-    if name not in _NAMED_TUPLES:
-        remedy = f"slipstream.checkpoint.register_named_tuple(its class, {printable(name)!r})"
-        raise SaveError(f"the state holds a named tuple {printable(name)!r}: first import its class and call {remedy}")
-    return _NAMED_TUPLES[name]
 
 
 def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:
@@ -445,33 +383,37 @@ def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[A
         ((tag, value),) = node.items()
         if tag in _LEAF_TAGS:
             yield path, value[0] if tag == "$parameter" else value
-        items = value if tag == "$tuple" else value[0] if tag in _LISTED else []
+        items = value if tag == "$tuple" else value[0] if tag == "$deque" else []
     for i, child in enumerate(items):
         yield from walk_leaves(child, (*path, i))
 
 
-def select(tree: Any, keys: list[str]) -> Any:
+def select(tree: Any, keys: list[str], *, missing_ok: bool = False) -> Any:
     """Return the part of a checked tree below the dotted `keys`; dicts on the way are kept, other branches left out."""
     missing = set(keys)
 
-    def walk(child: Any, path: str) -> Any:
-        for key in keys:
-            if path == key or path.startswith(key + "."):
-                missing.discard(key)
-                return child
-        on_the_way = not path or any(key.startswith(path + ".") for key in keys)
-        pairs = pairs_of(child)
-        if pairs is None or not on_the_way:
-            return MISSING
-        kept = [[k, part] for k, v in pairs if (part := walk(v, f"{path}.{k}" if path else str(k))) is not MISSING]
-        tag = next(iter(child), "")
-        return {tag: [kept, child[tag][1]]} if tag in _PAIRED and tag != "$dict" else {"$dict": kept}
+    def walk(pairs: list[Any], above: str) -> list[Any]:
+        kept = []
+        for key, child in pairs:
+            path, below = f"{above}{key}", pairs_of(child)
+            found = {asked for asked in keys if path == asked or path.startswith(asked + ".")}
+            missing.difference_update(found)
+            if found:
+                kept.append([key, child])
+            elif below is not None and any(asked.startswith(path + ".") for asked in keys):
+                kept.append([key, with_pairs(child, walk(below, path + "."))])
+        return kept
 
-    found = walk(tree, "")
-    if missing:
-        top = ", ".join(printable(k) for k, _ in (pairs_of(tree) or [])[:12])
-        raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {top}")
-    return found
+    def with_pairs(node: Any, pairs: list[Any]) -> Any:
+        tag = next(iter(node), "")
+        return {tag: [pairs, node[tag][1]]} if tag in _PAIRED and tag != "$dict" else {"$dict": pairs}
+
+    top = pairs_of(tree) or []
+    part = with_pairs(tree, walk(top, ""))
+    if missing and not missing_ok:
+        first = ", ".join(printable(key) for key, _ in top[:12])
+        raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {first}")
+    return part
 
 
 # --- a state in a file

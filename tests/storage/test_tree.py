@@ -12,10 +12,9 @@ import pytest
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from slipstream.storage import tree as names
-from slipstream.storage.errors import DamagedFileError, SaveError
+from slipstream.storage.errors import DamagedFileError
 from slipstream.storage.tensor_file import Reader
-from slipstream.storage.tree import MISSING, check_tree, flatten, register_named_tuple, select, unflatten, walk_leaves
+from slipstream.storage.tree import check_tree, flatten, select, unflatten, walk_leaves
 
 
 def through_json(state, **options):
@@ -24,9 +23,9 @@ def through_json(state, **options):
     return again, leaves
 
 
-def round_trip(state, **options):
+def round_trip(state):
     tree, leaves = through_json(state)
-    return unflatten(tree, leaves.data.__getitem__, **options)
+    return unflatten(tree, leaves.data.__getitem__)
 
 
 def test_a_tensordict_comes_back_with_its_values():
@@ -41,17 +40,6 @@ def test_a_tensordict_comes_back_with_its_values():
     tree, leaves = through_json(data)
     half = unflatten(tree, lambda i: leaves.data[i][:1], batch_size=lambda size: [1])
     assert half.batch_size == torch.Size([1]) and half["a"].shape == (1, 3)
-
-
-def test_values_can_be_left_out():
-    state = {"a": torch.ones(1), "b": 3, "c": {"d": "x"}, "e": {"f": torch.zeros(1), "g": 1}}
-    assert list(round_trip(state, values=False)) == ["a", "e"] and list(round_trip(state, values=False)["e"]) == ["f"]
-
-
-def test_missing_tensors_leave_their_keys_out():
-    tree, leaves = through_json({"a": torch.ones(1), "b": torch.zeros(1), "c": [torch.ones(1), 2]})
-    state = unflatten(tree, lambda i: MISSING if i != 1 else leaves.data[i])
-    assert list(state) == ["b", "c"] and state["c"] == [None, 2]
 
 
 def test_detached_tensors_are_plain():
@@ -110,9 +98,6 @@ def test_the_tensors_of_a_state_are_freed_with_it():
         gc.enable()
 
 
-Point = namedtuple("Point", "x y")
-
-
 KINDS = [Counter({30: 1, 80: 2}), defaultdict(list, a=[1]), defaultdict(None, {1: 2}), deque([1, "x", 2.5], maxlen=4)]
 KINDS += [deque(maxlen=0), Path("runs/a"), PureWindowsPath("c:/x"), OrderedDict(a=Counter("aab"), b=deque([Counter()]))]
 
@@ -136,29 +121,19 @@ def test_tensors_within_them_are_kept_and_can_be_selected():
     assert type(again["a"]) is defaultdict and again["a"]["m"]["w"] is one and "b" not in again
 
 
-def test_named_tuples_are_kept_where_their_class_is_registered(monkeypatch):
-    monkeypatch.setattr(names, "_NAMED_TUPLES", {})
-    with pytest.raises(TypeError, match=r"state\['p'\] is a .*Point: call .*register_named_tuple"):
-        flatten({"p": Point(1, 2)})
-    register_named_tuple(Point, "my.Point")
-    tree, leaves = through_json({"p": Point(torch.ones(1), [2])})
-    again = unflatten(tree, leaves.data.__getitem__)["p"]
-    assert type(again) is Point and again.y == [2] and again.x is leaves.data[0]
-    with pytest.raises(ValueError, match="registered already"):
-        register_named_tuple(namedtuple("Point", "z"), "my.Point")
-    names._NAMED_TUPLES.clear()
-    with pytest.raises(SaveError, match="'my.Point': first import its class"):
-        unflatten(tree, leaves.data.__getitem__)
-    with pytest.raises(TypeError, match="not a class of named tuples"):
-        register_named_tuple(tuple)
-
-
 class Level(IntEnum):
     LOW = 1
 
 
 OWN = [type("Own" + kind.__name__, (kind,), {})() for kind in (dict, str, list, tuple, Counter, set, deque)]
-OTHER = [Level.LOW, defaultdict(lambda: 3), np.ma.masked_array([1, 2], [True, False]), np.str_("x"), range(3)]
+OTHER = [
+    namedtuple("Point", "x y")(1, 2),
+    Level.LOW,
+    defaultdict(lambda: 3),
+    np.ma.masked_array([1, 2], [True, False]),
+    np.str_("x"),
+    range(3),
+]
 
 
 @pytest.mark.parametrize("value", OWN + OTHER, ids=lambda value: type(value).__name__)
