@@ -28,7 +28,6 @@ import contextlib
 import json
 import math
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -41,6 +40,7 @@ from slipstream.config.values import BOOLEANS
 from slipstream.deploy.loop import FlightLog, fly
 from slipstream.deploy.pilot import Decision, Limits, Pilot
 from slipstream.deploy.transports import TRANSPORTS, open_link
+from slipstream.sim.processes import python_command, python_environment
 
 PILOT_KEYS = ("onnx", "goal", "env.shield", "fence", "heights", "log", "tracked")
 VEHICLE_KEYS = ("loss", "delay_ms", "jitter_ms", "fault", "seconds", "out")
@@ -131,8 +131,8 @@ def _numbers(own: dict[str, str], key: str, count: int) -> Any:
 
 
 def _start_vehicle(words: list[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "slipstream", "fly", *words, "--only", "vehicle"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = python_command("-m", "slipstream", "fly", *words, "--only", "vehicle")
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=python_environment())
 
 
 def _serve_vehicle(own: dict[str, str], words: list[Any], link: Any) -> int:
