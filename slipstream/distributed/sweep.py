@@ -41,7 +41,8 @@ HEARTBEAT_S = 30  # of workers that share a storage; a trial without two of them
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 KINDS = "log(LOW,HIGH), uniform(LOW,HIGH), int(LOW,HIGH) or choice(A,B,...)"
 SPACE = re.compile(r"(\w+)\((.*?)(\)?)$", re.DOTALL)  # no plain value begins like this
-MAY_DIFFER = set(RESUME_OVERRIDABLE) - {"total_frames", "max_time_s"}  # of the commands of one search
+OF_TRIALS = {"total_frames", "max_time_s", "eval_interval", "init", "init_replay", "algo.data", "algo.teacher"}
+MAY_DIFFER = set(RESUME_OVERRIDABLE) - OF_TRIALS  # of the commands of one search
 
 
 @dataclass(frozen=True)
@@ -199,6 +200,10 @@ class Sweep:
         mine |= {found.key: str(found) for found in self.ranges}
         mine |= {"objective": self.objective, "direction": "min" if self.minimize else "max"}
         before = study.user_attrs.get("search")
+        if before is None and study.trials:
+            raise ConfigError(
+                f"{self.folder.name} in this storage is not a search of `slipstream sweep`: give another name="
+            )
         if before is None:
             study.set_user_attr("search", mine)
             start = {found.key: found.locate(settings.get(found.key)) for found in self.ranges}

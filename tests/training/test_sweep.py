@@ -86,6 +86,7 @@ def test_another_search_in_the_same_folder_is_refused(tmp_path, fast):
         ([], {"objective": "eval/return"}, "objective=eval/success, not eval/return"),
         ([], {"minimize": True}, "direction=max, not min"),
         (["total_frames=2000"], {}, "total_frames=1000, not 2000"),
+        (["init=weights.pt"], {}, "init=null, not weights.pt"),
         (["model.part=choice(8,16)"], {}, r"model.part=choice\(8,64\), not choice\(8,16\)"),
     ):
         with pytest.raises(ConfigError, match=f"s holds another search, with {difference}: repeat its command"):
@@ -108,6 +109,13 @@ def test_workers_without_a_common_folder_keep_their_live_trials(tmp_path, fast):
     assert trial.state.name == "RUNNING" and len(others) >= 3
     assert not (tmp_path / "b" / "s" / f"trial_{live.number:04d}").exists()
     study.tell(live, 0.5)
+
+
+def test_a_study_of_another_program_is_refused(tmp_path):
+    storage = f"sqlite:///{tmp_path}/sweep.db"
+    module.import_optuna().create_study(storage=storage, study_name="s").optimize(lambda trial: 1.0, 1)
+    with pytest.raises(ConfigError, match="s in this storage is not a search of `slipstream sweep`"):
+        make(tmp_path / "s", 3, storage=storage).run()
 
 
 def test_an_objective_that_never_appears_is_named(tmp_path, fast):
