@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -14,7 +15,8 @@ def check_range(
     section: str = "",
     hint: str = "",
 ) -> None:
-    """Raise ValueError if a setting is out of range or not a number; a setting that is None is skipped.
+    """Raise ValueError if a setting is out of range, not a number, or a fraction where the field is an int; a setting
+    that is None is skipped.
 
     Args:
         minimum, maximum: Limits that are allowed values themselves.
@@ -26,6 +28,10 @@ def check_range(
         value = getattr(config, name)
         if value is None:
             continue
+        is_whole = str(type(config).__dataclass_fields__[name].type).startswith("int")
+        is_number = isinstance(value, Integral if is_whole else Real) and not isinstance(value, bool)
+        if not is_number:
+            raise ValueError(f"{section}{name} must be {'a whole number' if is_whole else 'a number'}, not {value!r}")
         low = value >= minimum if minimum is not None else value > above if above is not None else True
         if not (low and (value <= maximum if maximum is not None else True)):
             raise ValueError(f"{section}{name} must {_wording(minimum, maximum, above)}, not {value}{hint}")

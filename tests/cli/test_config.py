@@ -151,9 +151,18 @@ def test_a_wrong_value_is_refused_with_what_is_right(typed, parts):
         assert word in text, text
 
 
-def test_resume_and_init_together_are_refused():
-    with pytest.raises(ValueError, match="leave init out"):
-        TrainConfig(resume="a", init="b")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"resume": "a", "init": "b"}, "leave init out"),
+        ({"keep_checkpoints": 1.5}, "keep_checkpoints must be a whole number, not 1.5"),
+        ({"save_interval": True}, "save_interval must be a whole number, not True"),
+        ({"save_minutes": "5"}, "save_minutes must be a number, not '5'"),
+    ],
+)
+def test_a_config_made_in_python_checks_itself(settings, message):
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(**settings)
 
 
 @pytest.mark.parametrize(
