@@ -32,7 +32,6 @@ from slipstream.replay.rows import (
     END_KEYS,
     OUTCOMES,
     REWARD,
-    Frames,
     Rows,
     StreamBatch,
     StreamState,
@@ -274,19 +273,19 @@ class HostStorage:
         """See `ReplayBuffer.extend`; `keys` are those to keep, if not the buffer's."""
         with self.writing:
             memory, schema = self.memory, dataclasses.replace(self.memory.schema)  # refused data do not fix the keys
-            frames = Frames.read(batch, schema, keys or self._keys)
-            state = memory.stream(stream, len(frames.valid))
-            steps = int(np.count_nonzero(frames.valid))
+            most = None if self.capacity_bytes is None else _MOST_WAITING
+            parts = StreamBatch.read(batch, schema, keys or self._keys, most)
+            steps = sum(part.steps for part in parts)
             if self.capacity is not None and steps > self.capacity:
                 raise ValueError(
                     f"a batch of {steps} steps does not fit capacity={self.capacity}: raise it, or collect fewer"
                 )
+            state = memory.stream(stream, len(parts[0].valid))
             self._make_room(steps)
-            for part in [frames] if self.capacity_bytes is None else frames.parts(_MOST_WAITING):
-                read = StreamBatch(part)
-                rows = read.rows(state, memory.pending, memory.index.head)
-                first = self._append(rows, memory.pending_after(state, read.last), schema)
-                read.advance(state, rows.pieces, first)
+            for part in parts:
+                rows = part.rows(state, memory.pending, memory.index.head)
+                first = self._append(rows, memory.pending_after(state, part.last), schema)
+                part.advance(state, rows.pieces, first)
                 memory.streams[stream] = state
                 self._fit_bytes()
         self._spill_if_needed()

@@ -15,7 +15,7 @@ import functools
 import math
 import operator
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -412,38 +412,8 @@ def is_shifted_view(now: Tensor, after: Tensor) -> bool:
     return after.data_ptr() == now.data_ptr() + step and after.stride() == now.stride() and after.device == now.device
 
 
-@dataclass
-class Frames:
-    """A [N, T] batch that was read and checked."""
-
-    kept: dict[Key, Tensor]  # [N, T, ...]
-    nexts: dict[Key, Tensor]  # the observations after each step
-    valid: np.ndarray  # bool [N, T]
-    ends: np.ndarray  # uint8 [N, T], the end flags
-
-    @classmethod
-    def read(cls, batch: Any, schema: Schema, keys: set[str] | None) -> Frames:
-        """Check a batch against `schema`, which the first one fixes."""
-        flat, kept, nexts = split_batch(batch, schema, keys)
-        shape = next(iter(kept.values())).shape[:2]
-        valid: np.ndarray = np.ones(shape, bool)
-        if ("valid",) in flat:
-            check_ends(("valid",), flat["valid",].shape, shape)
-            valid = (flat["valid",].cpu() != 0).numpy().reshape(shape)
-        return cls(kept, nexts, valid, end_flags(flat, valid.shape, valid))
-
-    def parts(self, most: int) -> Iterator[Frames]:
-        """Yield the batch as shorter ones of about `most` bytes, one after the other in time."""
-        steps = self.valid.shape[1]
-        step_bytes = sum(value.nbytes for value in self.kept.values()) // max(1, steps)
-        length = max(1, most // max(1, step_bytes))
-        for t in (slice(start, start + length) for start in range(0, steps, length)):
-            kept, nexts = ({key: value[:, t] for key, value in of.items()} for of in (self.kept, self.nexts))
-            yield Frames(kept, nexts, self.valid[:, t], self.ends[:, t])
-
-
 class StreamBatch:
-    """A [N, T] batch as rows.
+    """A [N, T] batch of a stream as arrays.
 
     Attributes:
         arrays: {key: [N, T, ...]}.
@@ -453,18 +423,44 @@ class StreamBatch:
         cut: bool [N, T]: the next observation is not the one at t + 1; it is in `finals`, in the order of `cut`.
     """
 
-    def __init__(self, frames: Frames) -> None:
-        self.valid, self.ends = frames.valid, frames.ends
-        self.arrays = {key: as_array(key, value)[0] for key, value in frames.kept.items()}
-        self.cut = self._find_cuts(frames.kept, frames.nexts)
+    def __init__(
+        self, kept: Mapping[Key, Tensor], nexts: Mapping[Key, Tensor], valid: np.ndarray, ends: np.ndarray
+    ) -> None:
+        self.valid, self.ends = valid, ends
+        self.arrays = {key: as_array(key, value)[0] for key, value in kept.items()}
+        self.cut = self._find_cuts(kept, nexts)
         self.last, self.finals = {}, {}
         where = torch.from_numpy(self.cut) if self.cut.any() else None
-        for key, value in frames.nexts.items():
+        for key, value in nexts.items():
             self.last[key] = as_array(key, value[:, -1])[0]
             if where is not None:
                 self.finals[key] = as_array(key, value[where.to(value.device)])[0]
 
-    def _find_cuts(self, kept: dict[Key, Tensor], nexts: dict[Key, Tensor]) -> np.ndarray:
+    @classmethod
+    def read(cls, batch: Any, schema: Schema, keys: set[str] | None, most: int | None) -> list[StreamBatch]:
+        """Check a batch against `schema`, which the first one fixes; return it, or parts of about `most` bytes in
+        order of time."""
+        flat, kept, nexts = split_batch(batch, schema, keys)
+        shape = next(iter(kept.values())).shape[:2]
+        valid: np.ndarray = np.ones(shape, bool)
+        if ("valid",) in flat:
+            check_ends(("valid",), flat["valid",].shape, shape)
+            valid = (flat["valid",].cpu() != 0).numpy().reshape(shape)
+        ends, steps = end_flags(flat, valid.shape, valid), shape[1]
+        step_bytes = sum(value.nbytes for value in kept.values()) // steps if steps else 0
+        length = max(1, steps if most is None else most // max(1, step_bytes))
+        parts = []
+        for t in (slice(start, start + length) for start in range(0, max(1, steps), length)):
+            now, after = ({key: value[:, t] for key, value in of.items()} for of in (kept, nexts))
+            parts.append(cls(now, after, valid[:, t], ends[:, t]))
+        return parts
+
+    @property
+    def steps(self) -> int:
+        """How many of the frames are steps."""
+        return int(np.count_nonzero(self.valid))
+
+    def _find_cuts(self, kept: Mapping[Key, Tensor], nexts: Mapping[Key, Tensor]) -> np.ndarray:
         valid, cut = self.valid, np.zeros(self.valid.shape, bool)
         if valid.shape[1] == 1:
             return cut
