@@ -20,7 +20,7 @@ ALLOWED = {
     "monitor": set(),
     "sim": set(),
     "checkpoint": {"storage"},
-    "replay": {"storage"},
+    "replay": {"storage", "sim"},
     "rollouts": {"storage"},
     "recordings": {"storage"},
     "ui": {"storage"},

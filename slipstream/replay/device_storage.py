@@ -8,9 +8,7 @@ whatever was invalid or evicted.
 
 from __future__ import annotations
 
-import sys
 import threading
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,16 +20,15 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.persistence import KIND
-from slipstream.replay.rows import END_KEYS, check_ends, find_ends, is_shifted_view, make_batch, split_batch
+from slipstream.replay.rows import END_KEYS, VALID, find_ends, is_shifted_view, make_batch, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
+from slipstream.sim.random import restore_generator
 from slipstream.storage.files import atomic_file, prepare_folder
-from slipstream.storage.schema import Key, Schema, show
+from slipstream.storage.schema import Key, Schema, same_bits, show
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, shorten
 from slipstream.storage.tree import load_state, store_state
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # dtypes in which NaN equals itself
 RING_FILE = "ring.slip"
-_STATE_BYTES = (16, 5056)  # of torch's generators on CUDA and on a CPU
 
 
 class FrameRing:
@@ -90,8 +87,11 @@ class FrameRing:
         for name, tensor in self.tensors().items():
             saved = tensors.get(name)
             if not isinstance(saved, Tensor) or (tensor.shape, tensor.dtype) != (saved.shape, saved.dtype):
-                shapes = f"{list(tensors['step'].shape)}, this one {list(self.step.shape)}"
-                raise ValueError(f"the saved ring is {shapes}: give it the same capacity, keys and sampler")
+                held = list(saved.shape) if isinstance(saved, Tensor) else None
+                raise ValueError(
+                    f"{name} of the saved ring is {held}, of this one {list(tensor.shape)}: give it the same capacity, "
+                    "keys and sampler"
+                )
             tensor.copy_(saved)
         if not 0 <= int(self.head) <= int(self.tail) <= int(self.head) + self._places or not 0 < time < 2**62:
             raise ValueError(f"the saved ring has steps {int(self.head)} to {int(self.tail)}: it is damaged")
@@ -143,9 +143,7 @@ class FrameRing:
         at, before = self.time % self.slots, (self.time - 1) % self.slots
         same = ~(self.done[before] & flags[0, :, 0])
         for key in last:
-            pending, first = self.columns[key][at], kept[key][:, 0].to(self._device)
-            bits = _BITS[pending.element_size()]
-            same &= (pending.contiguous().view(bits) == first.contiguous().view(bits)).reshape(self.number, -1).all(1)
+            same &= same_bits(self.columns[key][at], kept[key][:, 0].to(self._device), 1)
         return same
 
     def _oldest(self, time: int) -> int:
@@ -296,26 +294,18 @@ class DeviceStorage:
             raise ValueError("storage on a device has one writer: use storage='cpu' for several streams")
         with self._turn():
             schema = self._schema if self.ring is not None else Schema()
-            flat, kept, nexts = split_batch(batch, schema, self._keys)
-            shape = next(iter(kept.values())).shape[:2]
-            valid = torch.ones(shape, dtype=torch.bool, device=self.device)
-            if ("valid",) in flat:
-                check_ends(("valid",), flat["valid",].shape, shape)
-                valid = flat["valid",].reshape(shape) != 0
+            kept, nexts, given = split_batch(batch, schema, self._keys)
             for key, after in nexts.items():
-                _check_view(key, kept[key], after, valid)
-            flags = torch.zeros(3, *shape, dtype=torch.bool, device=self.device)
-            flags[0] = valid
-            given: dict[Key, Any] = {}
-            for key in (key for key in END_KEYS if key in flat):
-                check_ends(key, flat[key].shape, shape)
-                given[key] = (flat[key].to(self.device).reshape(shape) != 0) & flags[0]
+                _check_view(key, kept[key], after, given[VALID])
+            given = {key: flag.to(self.device) for key, flag in given.items()}
+            flags = torch.zeros(3, *given[VALID].shape, dtype=torch.bool, device=self.device)
+            flags[0] = given[VALID]
             # on a GPU the flags of the first batch are checked: the host would wait for each
             found = find_ends(given, check=self.device.type == "cpu" or self.ring is None)
             if found is not None:
                 flags[1], flags[2] = found
             last = {key: after[:, -1] for key, after in nexts.items()}
-            ring = self.ring if self.ring is not None else self._new_ring(kept, shape[0])
+            ring = self.ring if self.ring is not None else self._new_ring(kept, flags.shape[1])
             ring.write(kept, last, flags, self._alpha)
             self.ring, self._schema = ring, schema
 
@@ -327,14 +317,10 @@ class DeviceStorage:
         """Refuse: a ring stores an end with its step."""
         raise NotImplementedError("storage on a device takes the end of an episode with its step: set truncated there")
 
-    def _new_ring(self, kept: Mapping[Key, Tensor], number: int, saved: int | None = None) -> FrameRing:
-        """Make a ring for [number, ...] frames; `saved` is the number of slots it must have."""
+    def _new_ring(self, kept: Mapping[Key, Tensor], number: int) -> FrameRing:
+        """Make a ring for frames like `kept`, [number, T, ...]."""
         prioritized = isinstance(self.sampler, PrioritizedSampler)
         slots = FrameRing.slots_for(kept, number, self.capacity, self.capacity_bytes, prioritized)
-        if saved is not None and saved != slots:
-            raise ValueError(
-                f"the saved ring is {[saved, number]}, this one {[slots, number]}: give it the same capacity, keys and sampler"
-            )
         return FrameRing(kept, number, slots, self.device, prioritized)
 
     @property
@@ -467,39 +453,31 @@ class DeviceStorage:
         """Replace the contents by those of a state dict; if it does not fit, nothing changes."""
         reader, kind = Reader("the state of the replay buffer"), type(self.sampler).__name__
         schema, ring = Schema(), None
+        kept: dict[Key, Tensor] = {}
         with reader.parsing("the state dict"):
-            saved = dict(state["sampler"])
-            kind_saved = saved.pop("kind")
-            time, step = reader.integer(state["time"], "the time"), state.get("step")
+            settings, rng = dict(state["sampler"]), state["rng"]
+            saved_kind, time = settings.pop("kind"), reader.integer(state["time"], "the time")
             schema.restore(state["schema"], reader)
-            if not all(type(x) in (int, float) and 0 <= x < 1e30 for x in saved.values()):
-                reader.fail(f"the state of the sampler has {shorten(list(saved.values()))}, which are not numbers")
-        if kind_saved != kind or not saved.keys() <= {"alpha", "beta", "eps"}:
-            raise ValueError(f"the state is of a {kind_saved}, this buffer has a {kind}: build it with that sampler")
+            for key, spec in schema.specs.items() if time else ():
+                kept[key] = state["ring/" + "/".join(key)].transpose(0, 1)
+                if (kept[key].shape[2:], kept[key].dtype) != (spec.shape, spec.torch_dtype):
+                    reader.fail(f"the frames of {show(key)} are not those of the list of keys")
+            number = len(next(iter(kept.values()), ()))
+            if time and not number:
+                reader.fail("the ring has no frames")
+            if not all(type(x) in (int, float) and 0 <= x < 1e30 for x in settings.values()):
+                reader.fail(f"the state of the sampler has {shorten(list(settings.values()))}, which are not numbers")
+        if saved_kind != kind or not settings.keys() <= {"alpha", "beta", "eps"}:
+            raise ValueError(f"the state is of a {saved_kind}, this buffer has a {kind}: build it with that sampler")
         with self._turn():
             if time:
-                if not isinstance(step, Tensor) or step.ndim != 2:
-                    reader.fail("the ring has no frames")
-                number = step.shape[1]
-                rows = {k: torch.empty(number, 0, *s.shape, dtype=s.torch_dtype) for k, s in schema.specs.items()}
-                with reader.parsing("the ring"):  # before memory is taken: as much as the state itself has
-                    for key, spec in schema.specs.items():
-                        if state["ring/" + "/".join(key)].shape != (len(step), number, *spec.shape):
-                            reader.fail(f"the frames of {show(key)} have another shape than its steps")
-                ring = self._new_ring(rows, number, len(step))
+                ring = self._new_ring(kept, number)
                 ring.fill(state, time)
             with reader.parsing("the state of the random generator"):
-                rng = state["rng"].cpu()
-                if rng.numel() == self._rng.get_state().numel() or rng.numel() not in _STATE_BYTES:
-                    self._rng.set_state(rng)
-                else:  # a state of another kind of device cannot continue: it is a new seed
-                    self._rng.manual_seed(zlib.crc32(rng.numpy()))
-                    print(
-                        "draws from the replay buffer continue with a new seed: another kind of device", file=sys.stderr
-                    )
+                restore_generator(self._rng, rng, "draws from the replay buffer")
             self._free()
             self._schema, self.ring = schema, ring
-        for name, value in saved.items():
+        for name, value in settings.items():
             setattr(self.sampler, name, value)
 
     def save(self, folder: Path) -> None:
@@ -551,9 +529,7 @@ def _check_view(key: Key, now: Tensor, after: Tensor, valid: Tensor) -> None:
     for that."""
     if now.shape[1] == 1 or is_shifted_view(now, after):
         return
-    bits = _BITS[now.element_size()]
-    other = after[:, :-1].contiguous().view(bits) != now[:, 1:].contiguous().view(bits)
-    if bool((other.reshape(*other.shape[:2], -1).any(2) & valid[:, :-1].to(other.device)).any()):
+    if not bool((same_bits(after[:, :-1], now[:, 1:], 2) | ~valid[:, :-1].to(now.device)).all()):
         raise ValueError(
             f"{show(('next', *key))} is not {show(key)} one step later: storage on a device takes batches whose environments "
             "reset on the step after an end (valid=False); use storage='cpu' for others"

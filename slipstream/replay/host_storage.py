@@ -28,16 +28,7 @@ from slipstream.replay.persistence import (
     write_bytes,
     write_save,
 )
-from slipstream.replay.rows import (
-    END_KEYS,
-    OUTCOMES,
-    REWARD,
-    Rows,
-    StreamBatch,
-    StreamState,
-    make_batch,
-    read_episode,
-)
+from slipstream.replay.rows import END_KEYS, OUTCOMES, REWARD, Rows, StreamBatch, StreamState, make_batch, read_episode
 from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.blocks import BlockColumn, RawColumn, take

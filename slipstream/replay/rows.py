@@ -15,7 +15,7 @@ import functools
 import math
 import operator
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad,
 NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
 END_KEYS = (("terminated",), ("truncated",), ("done",))
 REWARD = ("reward",)
+VALID = ("valid",)
 OUTCOMES = (REWARD, *END_KEYS)
 _MOST_WAITING, _WAITING_BYTES = 256, 1 << 20  # single steps that wait to be added, and bytes of them
 _ONE_PER_STEP = (("action",), *OUTCOMES)  # keys that never have a final row
@@ -121,27 +122,24 @@ def find_ends(flags: Mapping[Key, Any], check: bool = True) -> tuple[Any, Any] |
     return ended, terminated
 
 
-def end_flags(flat: Mapping[Key, Any], shape: tuple[int, ...], valid: Any = True) -> np.ndarray:
-    """Return uint8 of `shape`, the end flags; 0 where not `valid`."""
-    flags: dict[Key, Any] = {}
-    for key in (key for key in END_KEYS if key in flat):
-        array = as_array(key, flat[key])[0]
-        check_ends(key, array.shape, shape)
-        if array.dtype.kind == "f" and np.isnan(array).any():
+def read_flags(flat: Mapping[Key, Any], keys: Iterable[Key], shape: Sequence[int]) -> dict[Key, Tensor]:
+    """Return those of the flags `keys` that `flat` has, as bool tensors of `shape`."""
+    flags = {}
+    for key in (key for key in keys if key in flat):
+        value = torch.as_tensor(flat[key])
+        if value.numel() != math.prod(shape):
+            expected = f"{list(shape)} or {[*shape, 1]}"
+            raise ValueError(f"{show(key)} has the shape {list(value.shape)}: give one value per step, {expected}")
+        if value.is_floating_point() and value.isnan().any():
             raise ValueError(f"{show(key)} holds NaN: give True or False for each step")
-        flags[key] = (array.reshape(shape) != 0) & valid
-    found = find_ends(flags)
-    if found is None:
-        return np.zeros(shape, np.uint8)
-    return np.where(found[0], DONE, 0).astype(np.uint8) | np.where(found[1], TERMINATED, 0).astype(np.uint8)
+        flags[key] = value.reshape(tuple(shape)) != 0
+    return flags
 
 
-def check_ends(key: Key, given: Sequence[int], shape: Sequence[int]) -> None:
-    """Check that a flag has one value per step."""
-    if math.prod(given) != math.prod(shape):
-        raise ValueError(
-            f"{show(key)} has the shape {list(given)}: give one value per step, {list(shape)} or {[*shape, 1]}"
-        )
+def end_bits(flags: Mapping[Key, Tensor], shape: Sequence[int]) -> np.ndarray:
+    """Return uint8 of `shape`: the bits DONE and TERMINATED of each step, from those flags that are given."""
+    ended, terminated = find_ends(flags) or (torch.zeros(tuple(shape), dtype=torch.bool),) * 2
+    return (DONE * ended.cpu() + TERMINATED * terminated.cpu()).to(torch.uint8).numpy()
 
 
 def _insert_finals(array: np.ndarray, cut: np.ndarray, finals: np.ndarray | None) -> np.ndarray:
@@ -209,7 +207,7 @@ def read_episode(
     for key, following in nexts.items():
         cut[:-1] |= rows_differ(following[:-1], arrays[key][1:])
     cut[-1] = bool(nexts)
-    ends = end_flags(given, (length,))[-kept:]
+    ends = end_bits(read_flags(given, END_KEYS, (length,)), (length,))[-kept:]
     begins = STARTS if kept == length else 0
     if cut[:-1].any():
         steps = np.diff(np.flatnonzero(cut), prepend=-1)
@@ -374,9 +372,9 @@ class StreamState:
 
 def split_batch(
     batch: Any, schema: Schema, keys: set[str] | None
-) -> tuple[dict[Key, Any], dict[Key, Any], dict[Key, Any]]:
-    """Check a [N, T] batch against `schema`, which the first one fixes; return (all keys, keys to keep, next
-    observations)."""
+) -> tuple[dict[Key, Tensor], dict[Key, Tensor], dict[Key, Tensor]]:
+    """Check a [N, T] batch against `schema`, which the first one fixes; return (keys to keep, next observations,
+    flags): `valid` is always there, and ends where not `valid` are none."""
     flat = outcomes_at_top(flatten(batch))
 
     def wanted(key: Key) -> bool:
@@ -403,7 +401,11 @@ def split_batch(
             raise ValueError(f"{show(key)} is not a tensor [N, T, ...] with [N, T] = {list(shape)}")
     forms: dict[Key, Form] = {key: (tuple(value.shape[2:]), value.dtype) for key, value in kept.items()}
     schema.accept(forms, {key: ("next", *key) for key in nexts})
-    return flat, kept, nexts
+    flags = read_flags(flat, (VALID, *END_KEYS), shape)
+    valid = flags.pop(VALID, None)
+    if valid is None:
+        valid = torch.ones(tuple(shape), dtype=torch.bool, device=next(iter(kept.values())).device)
+    return kept, nexts, {VALID: valid, **{key: flag & valid for key, flag in flags.items()}}
 
 
 def is_shifted_view(now: Tensor, after: Tensor) -> bool:
@@ -440,13 +442,9 @@ class StreamBatch:
     def read(cls, batch: Any, schema: Schema, keys: set[str] | None, most: int | None) -> list[StreamBatch]:
         """Check a batch against `schema`, which the first one fixes; return it, or parts of about `most` bytes in
         order of time."""
-        flat, kept, nexts = split_batch(batch, schema, keys)
-        shape = next(iter(kept.values())).shape[:2]
-        valid: np.ndarray = np.ones(shape, bool)
-        if ("valid",) in flat:
-            check_ends(("valid",), flat["valid",].shape, shape)
-            valid = (flat["valid",].cpu() != 0).numpy().reshape(shape)
-        ends, steps = end_flags(flat, valid.shape, valid), shape[1]
+        kept, nexts, flags = split_batch(batch, schema, keys)
+        valid = flags[VALID].cpu().numpy()
+        ends, steps = end_bits(flags, valid.shape), valid.shape[1]
         step_bytes = sum(value.nbytes for value in kept.values()) // steps if steps else 0
         length = max(1, steps if most is None else most // max(1, step_bytes))
         parts = []
