@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from slipstream.config.compose import help_text as keys_help
-from slipstream.config.compose import load_train
+from slipstream.config.compose import load_train, to_dict
 from slipstream.config.overrides import plain_overrides
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.startup import start_cuda, without_garbage_collection
@@ -115,7 +115,7 @@ def train(args: argparse.Namespace) -> int:
     print(f"run folder: {folder}")
     if (folder / "learning.png").exists():
         print(f"curves:     {folder / 'learning.png'}")
-    env = vars(cfg.env) | registry.find_task(cfg.task).evaluation_settings
+    env = to_dict(cfg.env) | registry.find_task(cfg.task).evaluation_settings
     code = {"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env}
     trusting = registry.trusting_words(code)
     print(f"evaluate:   slipstream eval {shlex.quote(f'checkpoint={folder}')}{trusting}")

@@ -24,7 +24,7 @@ Actor = BetaHead | GaussianHead | CategoricalHead | HybridHead
 class ModelConfig:
     """The configuration section `model.*`."""
 
-    encoder: str = "auto"  # navrl if the env has its observations, else dict; or my_module:Encoder
+    encoder: str = "auto"  # navrl if the env has its observations and no others, else dict; or my_module:Encoder
     policy: str = "auto"  # the algorithm's network; or my_module:Net
     trunk: list[int] = field(default_factory=lambda: [256, 256])
     part: int = 64  # width of each observation's features in the dict encoder; 0 passes them to the trunk directly
@@ -294,7 +294,8 @@ def build_encoder(observation_spec: Specs, config: ModelConfig, trunk: list[int]
         return _own_encoder(observation_spec, kind, trunk)
     if kind == "auto":
         known = any(keys <= set(observation_spec) for keys in NAVRL_ENVS)
-        fits = not config.keys or {"lidar", "state"} <= set(config.keys) <= set(NAVRL_KEYS)
+        read = set(config.keys or observation_spec)
+        fits = {"lidar", "state"} <= read <= {*NAVRL_KEYS, *(() if config.keys else ("direction",))}
         kind = "navrl" if known and fits else "dict"
     if kind == "dict":
         return DictEncoder(

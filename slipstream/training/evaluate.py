@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from textwrap import shorten
 from typing import Any
 
@@ -76,7 +76,8 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
         if typed and typed != name:
             return {}
         known = task if typed else registry.find_task(name) if name in registry.names("task") else None
-        return {"task": name, "env": {**config["env"], **(known.evaluation_settings if known else {})}}
+        env = {**config["env"], **(known.evaluation_settings if known else {})}
+        return {"task": name, "env": without(env, {word.key for word in overrides}, "env.")}
 
     trained = load_policy(path, used)
     if trained.kind == "slipstream":
@@ -91,6 +92,15 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     if env is None and trained.trained_env is not None:
         warn_of_other_settings(cfg, trained, task, {word.key for word in overrides})
     return cfg, trained
+
+
+def without(section: Mapping[str, Any], keys: Set[str], prefix: str) -> dict[str, Any]:
+    """Return the settings of a section but for these dotted keys, which were typed."""
+    return {
+        name: without(value, keys, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        for name, value in section.items()
+        if prefix + name not in keys
+    }
 
 
 def warn_of_other_settings(cfg: EvaluateConfig, trained: LoadedPolicy, task: Task, typed: set[str]) -> None:

@@ -7,11 +7,12 @@ random number of the training; it runs with the lowest priority, on the CPU.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,10 @@ class FlightRecorder:
         saver.save_async(policy_state, weights, compress=False)
         command = python_command("-m", "slipstream.training.record", str(weights), str(iteration))
         command += ["film"] if self._show else []
+        config = policy_state.get("config", {})  # of this run: what it names was typed
+        command += shlex.split(
+            registry.trusting_words({key: config[key] for key in ("algo", "model", "env") if key in config})
+        )
         env = python_environment(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
         self._process = side_process.start(command, env)
         self._started_s = time.perf_counter()
@@ -104,11 +109,15 @@ class FlightRecorder:
                 made.unlink(missing_ok=True)
 
 
-def record(weights: Path, iteration: int, film: bool = False) -> Path:
-    """Fly a policy as its task says; write RUN/recordings/ITERATION.rec, and a film as a hidden file beside it."""
+def record(weights: Path, iteration: int, film: bool = False, trusted: Sequence[str] = ()) -> Path:
+    """Fly a policy as its task says; write RUN/recordings/ITERATION.rec, and a film as a hidden file beside it.
+
+    Args:
+        trusted: words that name the user's own code, as they were typed for the training.
+    """
     while not weights.exists():  # the training writes it in the background
         time.sleep(0.1)
-    cfg, trained = configure([f"checkpoint={weights}", "device=cpu", "threads=1"])
+    cfg, trained = configure([f"checkpoint={weights}", "device=cpu", "threads=1", *trusted])
     recording = registry.find_task(cfg.task).record(cfg, trained)
     recording.title = f"iteration {iteration:,}"
     recording.meta["policy"] = f"iteration {iteration}"
@@ -124,4 +133,5 @@ def record(weights: Path, iteration: int, film: bool = False) -> Path:
 if __name__ == "__main__":
     os.nice(19)
     side_process.end_with_input()
-    record(Path(sys.argv[1]), int(sys.argv[2]), film="film" in sys.argv)
+    words = [word for word in sys.argv[3:] if word != "film"]
+    record(Path(sys.argv[1]), int(sys.argv[2]), len(words) < len(sys.argv[3:]), words)

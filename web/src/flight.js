@@ -710,6 +710,12 @@ export class FlightView {
           ["forward", "left", "up"].map((name, c) => [name, at("drone.action", 3, c)]),
         );
       if (arrays["drone.value"]) plot("value", [["value", at("drone.value", 1, 0)]]);
+      const terms = this.recording.meta.reward_terms ?? [];
+      if (arrays["drone.reward"])
+        plot(
+          "reward",
+          terms.map((name, c) => [name.replaceAll("_", " "), at("drone.reward", terms.length, c)]),
+        );
     }
     for (const cursor of this.cursors ?? []) cursor(this.timeline.time);
     if (!this.at) return;

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import product
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
 from slipstream.tasks.navigation.physics.voxel_lidar import VoxelLidar
 from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
+from slipstream.tasks.navigation.rules import Rules
 
 NEAREST = 5  # moving obstacles observed
 _COLUMNS = [(-1 if name in ("unit_y", "vel_y") else 1, column) for column, name in enumerate(SEEN_COLUMNS, 1)]
@@ -70,6 +72,7 @@ class NavigationReward:
     height: float = 8.0  # cost of (height beyond 0.2 m outside the band between start and goal)²
     collision: float = 0.0  # cost of ending by a collision
     goal: float = 0.0  # bonus when the goal is first reached
+    own: str | None = None  # my_module:function of a NavigationState: terms that are added (docs/change-navigation.md)
 
     def __post_init__(self) -> None:
         for name in ("smoothness", "height", "collision"):
@@ -85,7 +88,9 @@ class NavigationConfig:
     num_obstacles: int = 350
     num_worlds: int = 1  # maps, shared evenly by the drones; at most one per drone
     world_seeds: list[int] = field(default_factory=list)  # one per world; by default derived from the env's seed
-    map: str = "boxes"  # forest, corridors, rooms, warehouse; or a file, or a folder of files (docs/own-maps.md)
+    map: str = (
+        "boxes"  # forest, corridors, rooms, warehouse; or a file, or a folder of files (docs/change-navigation.md)
+    )
     density: float | list[float] = 0.5  # of a generated map: 0 to 1, or [low, high], drawn per map
     voxel_m: float | None = None  # side of the cubes of all maps but boxes; null: 0.2 generated, 0.1 from a file
     ground_m: float = 0.0  # height in the coordinates of the map's file where the ground is
@@ -100,6 +105,8 @@ class NavigationConfig:
     random_clock: bool = True  # first episodes start at a random step, so that timeouts are spread out
     goal_ends_episode: bool = False  # truncate the episode when the goal is reached
     goals: str = "any"  # on any side of map=boxes, as NavRL; opposite: across it; or a CSV file of ways
+    terminate: str | None = None  # my_module:function of a NavigationState: bool [N], the episodes that end
+    observe: str | None = None  # my_module:function of a NavigationState: observations [N, ...], by name
     boundary: str = "none"  # terminate: an episode ends where the drone leaves the map to fly around the obstacles
     dynamics: str = "velocity_lag"  # or quadrotor
     actions: str = "continuous"  # or discrete
@@ -122,6 +129,9 @@ class NavigationConfig:
         ends = self.density if isinstance(self.density, list) else [self.density] * 2
         if len(ends) != 2 or not 0 <= ends[0] <= ends[1] <= 1:
             raise ValueError(f"env.density={self.density} must be a number in [0, 1], or a range such as [0.2, 0.8]")
+        for key, name in (("terminate", self.terminate), ("observe", self.observe), ("reward.own", self.reward.own)):
+            if name is not None and ":" not in name:
+                raise ValueError(f"env.{key}={name} must name a function of yours: env.{key}=my_module:my_function")
         check_range(self, "voxel_m", minimum=0.02, maximum=2, section="env.")
         check_range(self, "body_radius_m", "goal_radius_m", above=0, maximum=10, section="env.")
         if not 0 <= self.min_height_m < self.max_height_m <= 1000:
@@ -164,7 +174,7 @@ class NavigationEnv(TensorEnv):
     """
 
     Config = NavigationConfig
-    spec_settings = ("actions", "discrete_speeds_mps", "max_speed_mps", "observe_moving", "lidar")
+    spec_settings = ("actions", "discrete_speeds_mps", "max_speed_mps", "observe_moving", "observe", "lidar")
     episode_settings = {"random_clock": False}
 
     def __init__(
@@ -255,6 +265,10 @@ class NavigationEnv(TensorEnv):
 
             self.shield = self._parts["shield"] = EnvShield(self)
         wait([kernels])
+        self.rules: Rules | None = None
+        if config.terminate or config.observe or config.reward.own:
+            self.rules = self._parts["rules"] = Rules(self)
+            self.observation_spec |= self.rules.specs
         self.reset()
 
     def _compile_kernels(self) -> None:
@@ -384,6 +398,8 @@ class NavigationEnv(TensorEnv):
         self.reached.logical_and_(~mask)
         self.disturbance.reset(mask, self.episode)
         self.episode.add_(mask)
+        if self.rules is not None:
+            self.rules.reset(mask)
 
     def render(self, env_idx: int = 0) -> np.ndarray:
         """Return the field of one drone from above, with the drone and its goal: an image, uint8 [height, width, 3]."""
@@ -405,6 +421,8 @@ class NavigationEnv(TensorEnv):
             action = self.action_table[action]
         if self.shield is not None:
             action = self.shield.filter(action)
+        if self.rules is not None:
+            self.rules.action.copy_(action)
         command = to_world(self.disturbance.delay_action(action), self.heading)
         self.disturbance.update_wind(self.config.dt_s * self.config.decision_interval)
         if self.routes is not None and self.route.shape[1] > 1:
@@ -432,6 +450,7 @@ class NavigationEnv(TensorEnv):
         across = torch.linalg.vector_norm(to_goal[:, :2], dim=-1, keepdim=True)
         seen_vel = to_goal_frame(self.disturbance.velocity_reading(vel), self.heading)
         moving = self._observe_movers(pos)[:, None]
+        self._seen = distance, moving[:, 0]
         distance = self.disturbance.lidar_reading(distance, range_m)
         if self.shield is not None:
             self.shield.see(distance, seen_vel, moving[:, 0], yaw)
@@ -440,6 +459,7 @@ class NavigationEnv(TensorEnv):
             "lidar": (range_m - distance)[:, None],
             "direction": self.direction[:, None].clone(),
             **({"dynamic_obstacle": moving} if self.config.observe_moving else {}),
+            **({} if self.rules is None else self.rules.observe()),
         }
 
     def _observe_movers(self, pos: Tensor) -> Tensor:
@@ -453,20 +473,30 @@ class NavigationEnv(TensorEnv):
         return seen.rows
 
     def _outcome(self) -> Outcome:
-        config, collided = self.config, self._collided()
-        if config.boundary == "terminate":
-            collided = collided | self._outside()
-        at_goal = self._goal_distance < config.goal_radius_m
-        if self.routes is not None:
-            at_goal = at_goal & (self.leg + 1 == self.legs)
+        config, collided, at_goal = self.config, self._crashed(), self._at_goal()
         reached_now = at_goal & ~self.reached & ~collided
         self.reached.logical_or_(reached_now)
         timeout = self.clock >= config.max_episode_steps
-        reward = self._reward(collided, reached_now)
-        truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
+        terms, terminated = self._reward_terms(collided, reached_now), collided
         info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
         info |= {} if self.shield is None else {"shielded": self.shield.changed}
-        return Outcome(reward, collided, truncated, {name: fact.float() for name, fact in info.items()})
+        if self.rules is not None:
+            terms |= self.rules.reward_terms()
+            info |= self.rules.add(terms, ~self._pending)
+            if (ended := self.rules.terminated()) is not None:
+                terminated, info["ended_by_rule"] = collided | ended, ended & ~collided
+        truncated = (timeout | at_goal) if config.goal_ends_episode else timeout
+        facts = {name: fact.float() for name, fact in info.items()}
+        return Outcome(reduce(add, terms.values()), terminated, truncated, facts)
+
+    def _at_goal(self) -> Tensor:
+        """Return bool [N]: drones at their last goal."""
+        at_goal = self._goal_distance < self.config.goal_radius_m
+        return at_goal if self.routes is None else at_goal & (self.leg + 1 == self.legs)
+
+    def _crashed(self) -> Tensor:
+        """Return bool [N]: drones that collided or left the map, if that ends an episode."""
+        return self._collided() | self._outside() if self.config.boundary == "terminate" else self._collided()
 
     def _collided(self) -> Tensor:
         """Return bool [N]: drones that touch something or are too low or too high."""
@@ -486,21 +516,22 @@ class NavigationEnv(TensorEnv):
         high = (torch.maximum(start, goal) + BOUNDARY_SLACK_M).clamp(min=half)
         return ((here < low) | (here > high)).any(-1)
 
-    def _reward(self, collided: Tensor, reached_now: Tensor) -> Tensor:
-        """Return the reward [N] of one step."""
+    def _reward_terms(self, collided: Tensor, reached_now: Tensor) -> dict[str, Any]:
+        """Return the terms [N] of the reward of one step, by name; one that is the same for all is a number."""
         weights, vel, z = self.config.reward, self.drone.vel, self.drone.pos[:, 2]
         low, high = self.height_band.unbind(-1)
         height_excess = torch.maximum(z - high - HEIGHT_SLACK_M, low - HEIGHT_SLACK_M - z).clamp(min=0)
-        reward = weights.speed * (vel * self._goal_direction).sum(-1) + weights.alive
-        reward = reward + weights.static_clearance * self._static_log_distance
+        terms: dict[str, Any] = {"speed": weights.speed * (vel * self._goal_direction).sum(-1), "alive": weights.alive}
+        terms["static_clearance"] = weights.static_clearance * self._static_log_distance
         if self._moving_clearance is not None:
             clearance = self._moving_clearance.clamp(1e-6, self.config.lidar.range_m)
-            reward = reward + weights.moving_clearance * clearance.log().mean(1)
-        vel_change = torch.linalg.vector_norm(vel - self.vel_before, dim=-1)
-        reward = reward - weights.smoothness * vel_change - weights.height * height_excess.square()
+            terms["moving_clearance"] = weights.moving_clearance * clearance.log().mean(1)
+        terms["smoothness"] = -weights.smoothness * torch.linalg.vector_norm(vel - self.vel_before, dim=-1)
+        terms["height"] = -weights.height * height_excess.square()
         if weights.collision or weights.goal:
-            reward = reward - weights.collision * collided.float() + weights.goal * reached_now.float()
-        return reward
+            terms["collision"] = -weights.collision * collided.float()
+            terms["goal"] = weights.goal * reached_now.float()
+        return terms
 
     # -- state -------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from slipstream.algorithms.execution.graphs import WARM_UP, CaptureFailed, GraphedFunction, SideStream
 from slipstream.algorithms.policy_file import LoadedPolicy, load_policy
+from slipstream.config import registry
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvalConfig, EvaluateConfig
 from slipstream.models.exploration import ExplorationType, set_exploration_type
@@ -39,7 +40,13 @@ from slipstream.ui.tables import TextTable, format_percent, format_rate, progres
 CROSSING_STEPS = 2200  # default physics steps of a flight
 RECORDED_DRONES = 32  # of a flight that a training records
 PATH_EVERY = 8  # physics steps between the points of a drawn path
-POLICY_SETTINGS = ("observe_moving", "lidar_sees_moving", "lidar", "decision_interval")  # of env.*, not of the world
+POLICY_SETTINGS = (
+    "observe",
+    "observe_moving",
+    "lidar_sees_moving",
+    "lidar",
+    "decision_interval",
+)  # of env.*, not of the world
 RATES = ("success", "collision", "timeout", "success_strict")
 IN_TRAINING = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")  # metrics
 
@@ -65,6 +72,7 @@ class Flights:
     rows: FlightRows | None = None  # the same, with actions and values, for a recording
     policy: Policy | None = None
     shielded: Tensor | None = None  # commands that the shield changed, and all
+    by_rule: Tensor | None = None  # [maps · drones] bool: ended by env.terminate; they are among the collisions
 
     @property
     def timeout(self) -> np.ndarray:
@@ -95,11 +103,12 @@ class Crossing:
         self.success, self.collision, self.ended, self.strict = none.clone(), none.clone(), none.clone(), none.clone()
         self.time_s = torch.full((env.num_envs,), torch.nan, device=env.device)
         self.clock_s = torch.zeros((), device=env.device)
+        self.by_rule = none.clone()  # ended by env.terminate before the goal
         self.shielded = torch.zeros(2, device=env.device)  # commands that the shield changed, and all of the flights
         self.results = [self.success, self.collision, self.time_s, self.strict]  # what `flights` needs
         self.decision: tuple[Tensor, Tensor | None] | None = None  # the last action and value
         self._state = [*self.observation.values(), *self.results, self.ended, self.clock_s]
-        self._state += [self.shielded]
+        self._state += [self.shielded, self.by_rule]
         self._state += [] if self.policy.memory is None else [self.policy.memory]
         self._start, self._env_start = [x.clone() for x in self._state], env.state_dict()
         capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)
@@ -124,10 +133,12 @@ class Crossing:
         if "shielded" in record.info:
             self.shielded.add_(torch.stack(((record.info["shielded"] * flying).sum(), flying.sum())))
         flying = ~self.ended
-        at_goal = (record.info["at_goal"] > 0) & ~record.terminated & flying
+        at_goal = (record.info["at_goal"] > 0) & (record.info["collision"] == 0) & flying
         self.time_s.copy_(torch.where(at_goal & ~self.success, self.clock_s, self.time_s))
         self.success.logical_or_(at_goal)
         self.collision.logical_or_(record.terminated & flying & ~self.success)
+        if "ended_by_rule" in record.info:
+            self.by_rule.logical_or_((record.info["ended_by_rule"] > 0) & flying & ~self.success)
         done = (record.terminated | record.truncated) & flying
         self.strict.logical_or_(done & (record.info["at_goal"] > 0))
         self.ended.logical_or_(done)
@@ -160,7 +171,8 @@ class Crossing:
         success, collision, time_s, strict = (x.cpu().numpy().reshape(shape) for x in results)
         seeds = list(self.env.world_seeds)
         return Flights(
-            seeds, success, collision, time_s, strict, *rows.paths(), rows, self.policy.policy, self.shielded
+            *(seeds, success, collision, time_s, strict, *rows.paths(), rows),
+            *(self.policy.policy, self.shielded, self.by_rule),
         )
 
     # -- beside a training -------------------------------------------------------------------------------------------
@@ -248,7 +260,8 @@ def build_for(trained: LoadedPolicy, env: NavigationEnv, sim: SimConfig) -> Poli
     """Return the network for the env. Raises ConfigError if it reads observations that the simulator does not have."""
     policy = trained.build(env, env.device)
     if sim.name == "mujoco":
-        sim.check_observations(getattr(policy, "keys", ()), trained.name)
+        own = () if env.rules is None else env.rules.specs
+        sim.check_observations([key for key in getattr(policy, "keys", ()) if key not in own], trained.name)
     return policy
 
 
@@ -340,7 +353,7 @@ def evaluate(
         check_outputs(out, (".png", ".html", SUFFIX))
     flown = [(trained, cfg.env)]
     if other:
-        flown.append((other, dataclasses.replace(cfg.env, **policy_settings(other))))
+        flown.append((other, dataclasses.replace(cfg.env, **policy_settings(other, [str(cfg.env.observe)]))))
     with progress_bar(f"generating {len(cfg.eval.map_seeds)} maps"):
         envs = [evaluation_env(world, cfg.eval, device, cfg.seed, cfg.sim) for _, world in flown]
     policies = [build_for(policy, env, cfg.sim) for (policy, _), env in zip(flown, envs, strict=True)]
@@ -356,6 +369,10 @@ def evaluate(
         changed, every = flights.shielded.tolist()
         result["shielded"] = changed / max(every, 1)
         log(f"the shield changed {format_percent(result['shielded'])} of the commands")
+    if cfg.env.terminate and flights.by_rule is not None:
+        result["ended_by_rule"] = float(flights.by_rule.float().mean())
+        share = format_percent(result["ended_by_rule"])
+        log(f"{cfg.env.terminate} ended {share} of the flights; they are among the collisions")
     if other:
         with progress_bar(f"flying {other.name}") as progress:
             their_flights = fly(envs[1], policies[1], cfg.eval.num_drones, progress, False)
@@ -462,10 +479,12 @@ def metrics_of(flights: Flights, prefix: str) -> dict[str, float]:
     return {f"{prefix}{key}": result[key] for key in IN_TRAINING if result[key] is not None}
 
 
-def policy_settings(trained: LoadedPolicy) -> dict[str, Any]:
+def policy_settings(trained: LoadedPolicy, typed: Sequence[str] = ()) -> dict[str, Any]:
     """Return the settings of `env.*` that belong to a policy and not to the world: its sensors and its decision
-    interval."""
-    return trained.env_settings(NavigationConfig(), POLICY_SETTINGS)
+    interval. Raises ConfigError if they name code that the user did not type."""
+    settings = trained.env_settings(NavigationConfig(), POLICY_SETTINGS)
+    registry.refuse_unregistered({"env": {"observe": settings["observe"]}}, typed, str(trained.path))
+    return settings
 
 
 def _flown(config: NavigationConfig, sim: SimConfig) -> str:

@@ -27,6 +27,7 @@ class FlightRows:
         self.movers: list[Tensor] = []
         self.actions: list[Tensor] = []
         self.values: list[Tensor] = []
+        self.terms: list[Tensor] = []  # of the reward, with env.reward.own
 
     def add_state(self, time_s: float, over: Tensor) -> None:
         """Keep all positions; NaN for the drones whose flight is `over` [N]."""
@@ -42,6 +43,8 @@ class FlightRows:
         self.actions.append(chosen.clone())
         if value is not None:
             self.values.append(value[:n].clone())
+        if env.rules is not None and env.rules.names:
+            self.terms.append(env.rules.terms[:, :n].T.clone())
 
     def paths(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions of drones [T, N, 3] and moving obstacles [T, K, 3]."""
@@ -75,6 +78,9 @@ def flight_recording(
         norm = getattr(policy, "value_norm", None)
         recording.columns["drone.value"] = (values if norm is None else norm.denormalize(values)).cpu().numpy()
         recording.precision["drone.value"] = VALUE_STEP
+    if rows.terms and env.rules is not None:
+        recording.columns["drone.reward"] = torch.stack(rows.terms).cpu().numpy()  # [T, N, terms]
+        recording.precision["drone.reward"] = VALUE_STEP
     starts = positions[0]
     recording.arrays = {
         "box": env.grid.boxes_of_world(0),  # [M, 5 or 6] x, y, half sides, top, bottom
@@ -95,6 +101,7 @@ def flight_recording(
         "summary": ", ".join(f"{rates[name]} {name}" for name in ("goal reached", "collided", "timed out")),
         "outcomes": rates,
         "map_seed": int(env.world_seeds[0]),
+        "reward_terms": [] if env.rules is None else list(env.rules.names),
         **field_facts(config),
         **describe_policy(trained, config),
     }

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from slipstream.config.help import ConfigError
+from slipstream.config.compose import flat_settings
+from slipstream.config.help import ConfigError, show
 from slipstream.tasks.base import Game, Task, read_options
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation
 from slipstream.tasks.navigation import bench, deployment, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
-from slipstream.tasks.navigation.env import NavigationEnv
+from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.mujoco import validation
+
+PAGE_CONSTANTS = ("body_radius_m", "goal_radius_m", "min_height_m", "max_height_m")  # of the page that flies by itself
 
 
 class NavigationTask(Task):
@@ -43,10 +46,14 @@ class NavigationTask(Task):
 
     def check_page(self, env_config: Any) -> None:
         """Raise ConfigError for an env that the page does not have: it has the boxes, sensors and dynamics."""
-        if env_config.map != "boxes" or env_config.needs_voxels:
+        names = ("map", "goals", "terminate", "observe", "shield", "lidar.fov_deg", *PAGE_CONSTANTS)
+        given, plain = (flat_settings(asdict(config)) for config in (env_config, NavigationConfig()))
+        others = [f"env.{name}={show(given[name])}" for name in names if given[name] != plain[name]]
+        others = [word for word in others if word != "env.goals=opposite"]  # goals of the training
+        if others or env_config.needs_voxels:
             raise ConfigError(
-                f"the page flies among boxes with the plain LiDAR: env.map={env_config.map} and beams of a field of view are "
-                "shown by flight.html of slipstream eval"
+                f"the page flies among boxes with the plain LiDAR, not with {', '.join(others) or 'steep beams'}: "
+                "flight.html of slipstream eval shows this"
             )
 
     def show_map(self, env_config: Any, out: Path) -> None:

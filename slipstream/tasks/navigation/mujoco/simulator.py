@@ -81,6 +81,7 @@ class MujocoDrones:
         self.fields = [_Field(build(boxes), mujoco) for boxes in worlds]
         self.slices = [slice(k * each, (k + 1) * each) for k in range(len(worlds))]
         self.pos, self.vel, self.yaw = torch.zeros(num, 3), torch.zeros(num, 3), torch.zeros(num)
+        self.attitude = torch.zeros(num, 3, 3)  # from the body's axes to the world's
         self.yaw_held = torch.zeros(num, dtype=torch.float64)
         self._mass = torch.ones(num)
         self._inertia, self._mixer = torch.from_numpy(drone.inertia), torch.from_numpy(drone.mixer)
@@ -134,6 +135,7 @@ class MujocoDrones:
         qpos, qvel = self._state()
         self.pos.copy_(qpos[:, :3])
         self.vel.copy_(qvel[:, :3])
+        self.attitude.copy_(quat_to_matrix(qpos[:, 3:]))
         ahead = quat_to_matrix(qpos[:, 3:])[..., 0]
         self.yaw.copy_(torch.atan2(ahead[:, 1], ahead[:, 0]))
 

@@ -40,6 +40,11 @@ class VelocityLag:
         self.vel = torch.zeros(num, 3, device=device)
         self.yaw = torch.zeros(num, device=device)
 
+    @property
+    def attitude(self) -> Tensor:
+        """The rotation [N, 3, 3] from the body's axes to the world's: level."""
+        return quat_to_matrix(quat_from_yaw(self.yaw))
+
     def reset(self, mask: Tensor, pos: Tensor, yaw: Tensor) -> None:
         """Place the masked drones at `pos` [N, 3] (m), at rest, facing `yaw` [N] (rad)."""
         self.pos.copy_(torch.where(mask[:, None], pos, self.pos))
@@ -99,6 +104,11 @@ class Quadrotor:
         rows = (frame.arm_m * torch.sin(angle), -frame.arm_m * torch.cos(angle), -drag * spin, torch.ones_like(angle))
         wrench = torch.stack(rows)  # [4, 4]: rotor thrusts (N) to torques and lift
         self._wrench, self._mixer = wrench.to(device), torch.linalg.inv(wrench.double()).float().to(device)
+
+    @property
+    def attitude(self) -> Tensor:
+        """The rotation [N, 3, 3] from the body's axes to the world's."""
+        return quat_to_matrix(self.quat)
 
     @property
     def yaw(self) -> Tensor:
