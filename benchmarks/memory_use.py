@@ -7,6 +7,7 @@ The documents say: return_same_td=False takes twice the memory (4 instead of 2 G
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -59,12 +60,15 @@ ROWS = {
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        print(f"{list(ROWS.values())[int(sys.argv[1])]():.0f}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--row", type=int, help="measure one row in this process")
+    args = parser.parse_args()
+    if args.row is not None:
+        print(f"{list(ROWS.values())[args.row]():.0f}")
         return
     print("|  | MB |\n|---|---|")
     for number, name in enumerate(ROWS):
-        done = subprocess.run([sys.executable, __file__, str(number)], capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, __file__, f"--row={number}"], capture_output=True, text=True, check=True)
         print(f"| {name} | {done.stdout.split()[-1]} |", flush=True)
 
 
