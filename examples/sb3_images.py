@@ -44,7 +44,7 @@ def main() -> None:
     model = DQN("CnnPolicy", Catch(), buffer_size=100_000, learning_starts=500, train_freq=4, exploration_fraction=0.3,
                 target_update_interval=500, replay_buffer_class=SlipstreamReplayBuffer, seed=0, device="cpu")  # fmt: skip
     model.learn(steps)
-    print(model.replay_buffer)  # its memory, and that of SB3's own buffer
+    print(model.replay_buffer)  # its memory
     env, caught = Catch(), 0
     for seed in range(50):
         picture, over = env.reset(seed=seed)[0], False

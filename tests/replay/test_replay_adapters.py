@@ -329,15 +329,6 @@ def test_sb3_truncates_the_last_trajectory_between_two_learns(drawn_before):
         buffer.dones[0] = True
 
 
-@pytest.mark.parametrize(("verbose", "lines"), [(1, 1), (0, 0)])
-def test_sb3_prints_the_memory_once(capsys, verbose, lines):
-    buffer = SlipstreamReplayBuffer(150, gym.spaces.Box(-1, 1, (30,)), gym.spaces.Box(-1, 1, (2,)), verbose=verbose)
-    feed((buffer,), 1, 300, dict_space=False)
-    assert capsys.readouterr().out.count("SlipstreamReplayBuffer(") == lines
-    shown = repr(buffer)
-    assert f"({len(buffer.buffer)} transitions in " in shown and f"{buffer.compression:.1f} times" in shown
-
-
 def test_sb3_n_step_returns_come_with_their_discounts():
     space, action = gym.spaces.Box(-1, 1, (30,)), gym.spaces.Box(-1, 1, (2,))
     buffer = SlipstreamReplayBuffer(500, space, action, n_steps=3, gamma=0.9)

@@ -15,7 +15,6 @@ from stable_baselines3.common.vec_env import VecNormalize
 from slipstream.replay.buffer import ReplayBuffer
 
 _MOST_WAITING = 16
-_SHOWN_AT = 10_000  # transitions after which the memory is printed, if the buffer is not full before
 
 
 class _Ends:
@@ -36,10 +35,7 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
 
     `replay_buffer_kwargs` may have codec, group, sampler, seed and other arguments of `ReplayBuffer`, and n_steps with
     gamma. The default seed comes from NumPy's generator, which SB3 seeds. `optimize_memory_usage` changes nothing:
-    observations are stored once anyway, also at timeouts.
-
-    Once, after 10,000 transitions or when it is full, it prints its memory and that of SB3's buffer; `verbose=0` leaves
-    this out. `print(model.replay_buffer)` shows it at any time.
+    observations are stored once anyway, also at timeouts. `print(model.replay_buffer)` shows its memory.
     """
 
     def __init__(
@@ -53,7 +49,6 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         handle_timeout_termination: bool = True,
         n_steps: int = 1,
         gamma: float = 0.99,
-        verbose: int = 1,
         **settings: Any,
     ) -> None:
         # not SB3's own ReplayBuffer: it would allocate every array
@@ -67,7 +62,6 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         # steps since the last draw: adding many at once is cheaper
         self._waiting: list[dict[tuple[str, ...], np.ndarray]] = []
         self._names = list(observation_space.spaces) if isinstance(observation_space, spaces.Dict) else None
-        self._print_at = min(_SHOWN_AT, self.buffer_size * n_envs) if verbose else None
 
     @property
     def dones(self) -> _Ends:  # type: ignore[override]
@@ -79,28 +73,9 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         self._flush()
         self.buffer.end_episodes()
 
-    @property
-    def compression(self) -> float:
-        """How often our memory fits into that of SB3's buffer for as many transitions."""
-        return self._sb3_bytes / max(self.buffer.host_bytes, 1)
-
-    @property
-    def _sb3_bytes(self) -> int:
-        space: Any = self.observation_space
-        shape: Any = self.obs_shape
-        parts, shapes = ([space], [shape]) if self._names is None else (space.spaces.values(), shape.values())
-        frame = sum(int(np.prod(s)) * np.dtype(p.dtype).itemsize for p, s in zip(parts, shapes, strict=True))
-        action = self.action_dim * np.dtype(self._maybe_cast_dtype(self.action_space.dtype)).itemsize
-        return len(self.buffer) * (2 * frame + action + 3 * 4)  # reward, done, timeout
-
     def __repr__(self) -> str:
         self._flush()
-        ours, theirs = self.buffer.host_bytes / 1e6, self._sb3_bytes / 1e6
-        times = f", {self.compression:.1f} times as much" if len(self.buffer) else ""
-        return (
-            f"SlipstreamReplayBuffer({len(self.buffer):,} transitions in {ours:.2f} MB; "
-            f"SB3's own buffer: {theirs:.2f} MB{times})"
-        )
+        return f"{type(self).__name__}({self.buffer!r})"
 
     def add(
         self,
@@ -149,9 +124,6 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
             self.buffer.extend(
                 {key: torch.from_numpy(np.concatenate([s[key] for s in steps], axis=1)) for key in steps[0]}
             )
-            if self._print_at is not None and (self.full or len(self.buffer) >= self._print_at):
-                self._print_at = None
-                print(self)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
         """Return transitions, normalized by `env`, on the device."""
