@@ -143,10 +143,8 @@ class ReplayBuffer:
                 steps.add(step)
                 self._add_waiting(steps)  # at once: what does not fit the buffer is refused here
                 self._steps = steps
-            else:
-                self._steps.add(step)
-                if self._steps.is_full:
-                    self._add_waiting(self._steps)
+            elif self._steps.add(step):
+                self._add_waiting(self._steps)
 
     def end_episodes(self, stream: int | str = 0) -> None:
         """Let the next batch of `stream` ("add_step" for those steps) begin new episodes, as after a reset.

@@ -8,7 +8,6 @@ step is the first one of the next batch. Until then it waits as the *pending* ob
 step can be sampled at once and nothing is stored twice.
 """
 
-# mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import functools
@@ -37,7 +36,6 @@ from slipstream.replay.index import (
     WITH_PREVIOUS,
     make_pieces,
 )
-from slipstream.storage.jit import native
 from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad, show, sizes_key
 
 # Keys of a collector's batch that are not kept unless `keys` names them: on-policy learners need them, or they are
@@ -51,31 +49,14 @@ _MOST_WAITING, _WAITING_BYTES = 256, 1 << 20  # single steps that wait to be add
 _ONE_PER_STEP = (("action",), *OUTCOMES)  # keys that never have a final row
 
 
-@native
-def _differ(a, b, out):  # pragma: no cover
-    for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            if a[i, j] != b[i, j]:
-                out[i] = True
-                break
-
-
 def rows_differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return bool [n]: which rows of `a` and `b`, [n, ...] of one shape and dtype, differ in any bit (NaN equals
     NaN)."""
-    out = np.zeros(len(a), bool)
-    if len(a) and not (_address(a) == _address(b) and a.shape == b.shape and a.strides == b.strides):
-        _differ(_words(a), _words(b), out)
-    return out
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
-
-
-def _words(a: np.ndarray) -> np.ndarray:
-    flat = np.ascontiguousarray(a).reshape(len(a), -1).view(np.uint8).reshape(len(a), -1)
-    return flat.view(np.int64) if flat.shape[1] % 8 == 0 and _address(flat) % 8 == 0 else flat
+    if not len(a):
+        return np.zeros(0, bool)
+    a, b = (np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8) for x in (a, b))
+    words = np.int64 if a.shape[1] % 8 == 0 else np.uint8
+    return (a.view(words) != b.view(words)).any(1)
 
 
 def outcomes_at_top(flat: dict[Key, Any]) -> dict[Key, Any]:
@@ -142,14 +123,25 @@ def end_bits(flags: Mapping[Key, Tensor], shape: Sequence[int]) -> np.ndarray:
     return (DONE * ended.cpu() + TERMINATED * terminated.cpu()).to(torch.uint8).numpy()
 
 
-def _insert_finals(array: np.ndarray, cut: np.ndarray, finals: np.ndarray | None) -> np.ndarray:
-    """Return [n + cuts, ...]: the rows of `array`, and after each row in `cut` one of `finals` (or zeros)."""
-    at = np.arange(len(array)) + np.concatenate([[0], np.cumsum(cut)[:-1]])
-    out = np.zeros((len(array) + int(cut.sum()), *array.shape[1:]), array.dtype)
-    out[at] = array
-    if finals is not None:
-        out[at[cut] + 1] = finals
-    return out
+def _with_finals(
+    arrays: Mapping[Key, np.ndarray], ends: np.ndarray, cut: np.ndarray, finals: Mapping[Key, np.ndarray]
+) -> tuple[dict[Key, list[np.ndarray]], np.ndarray]:
+    """Return the rows of each key, in runs, and their end flags; after each row in `cut` one of `finals` (or zeros)."""
+    if not cut.any():
+        return {key: [array] for key, array in arrays.items()}, ends
+    if not cut[:-1].any():  # nothing moves
+        parts = {key: [array, finals.get(key, np.zeros_like(array[:1]))] for key, array in arrays.items()}
+        return parts, np.append(ends, np.uint8(0))
+    at = np.arange(len(cut)) + np.concatenate([[0], np.cumsum(cut)[:-1]])
+
+    def inserted(array: np.ndarray, final: np.ndarray | None = None) -> np.ndarray:
+        out = np.zeros((len(cut) + int(cut.sum()), *array.shape[1:]), array.dtype)
+        out[at] = array
+        if final is not None:
+            out[at[cut] + 1] = final
+        return out
+
+    return {key: [inserted(array, finals.get(key))] for key, array in arrays.items()}, inserted(ends)
 
 
 @dataclass
@@ -188,7 +180,10 @@ def read_episode(
         raise ValueError("an episode without keys")
     length = _count_steps(arrays)
     nexts = _take_nexts(arrays, dtypes, schema, length)
+    cut = np.zeros(length, bool)  # steps after which there is a final row
     for key, array in arrays.items():
+        if key in nexts and len(array) == length:
+            cut[:-1] |= rows_differ(nexts[key][:-1], array[1:])
         if key not in nexts and len(array) == length + 1 and key not in _ONE_PER_STEP:  # its last row is the final one
             nexts[key], arrays[key] = array[1:], array[:length]
         elif len(array) != length:
@@ -201,28 +196,16 @@ def read_episode(
         names[key] = flat_name if came else ("next", *key)
     schema.accept({key: (array.shape[1:], dtypes[key]) for key, array in arrays.items()}, names)
     kept = length if capacity is None else min(length, capacity)
-    arrays = {key: array[-kept:] for key, array in arrays.items()}
-    nexts = {key: array[-kept:] for key, array in nexts.items()}
-    cut = np.zeros(kept, bool)  # steps after which there is a final row
-    for key, following in nexts.items():
-        cut[:-1] |= rows_differ(following[:-1], arrays[key][1:])
-    cut[-1] = bool(nexts)
     ends = end_bits(read_flags(given, END_KEYS, (length,)), (length,))[-kept:]
-    begins = STARTS if kept == length else 0
-    if cut[:-1].any():
-        steps = np.diff(np.flatnonzero(cut), prepend=-1)
-        pieces = make_pieces(steps, steps + 1, flags=FINAL | WITH_PREVIOUS)
-        pieces[1:, BACK] = piece + np.arange(len(pieces) - 1)
-        pieces[0, FLAGS] = FINAL | begins
-        parts = {k: [_insert_finals(a, cut, nexts[k][cut] if k in nexts else None)] for k, a in arrays.items()}
-        return Rows(parts, _insert_finals(ends, cut, None), pieces)
-    parts = {key: [array] for key, array in arrays.items()}
-    if nexts:
-        for key, runs in parts.items():
-            runs.append(nexts[key][-1:] if key in nexts else np.zeros_like(runs[0][:1]))
-        ends = np.append(ends, np.uint8(0))
-    final = int(bool(nexts))
-    return Rows(parts, ends, make_pieces([kept], [kept + final], flags=begins | final * FINAL))
+    cut = cut[-kept:]
+    cut[-1] = final = bool(nexts)
+    finals = {key: array[-kept:][cut] for key, array in nexts.items()}
+    parts, ends = _with_finals({key: array[-kept:] for key, array in arrays.items()}, ends, cut, finals)
+    steps = np.diff(np.flatnonzero(cut), prepend=-1) if final else np.array([kept])
+    pieces = make_pieces(steps, steps + final, flags=final * FINAL | WITH_PREVIOUS)
+    pieces[1:, BACK] = piece + np.arange(len(pieces) - 1)
+    pieces[0, FLAGS] = final * FINAL | (STARTS if kept == length else 0)
+    return Rows(parts, ends, pieces)
 
 
 def _count_steps(arrays: Mapping[Key, np.ndarray]) -> int:
@@ -309,13 +292,8 @@ class WaitingSteps:
         self._arrays = {key: np.empty((1, rows, *array.shape), array.dtype) for key, array in arrays.items()}
         self._rows, self.count = rows, 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for another step."""
-        return self.count == self._rows
-
-    def add(self, step: Mapping[Key, Any]) -> None:
-        """Add a step, with the keys, shapes and dtypes of the first."""
+    def add(self, step: Mapping[Key, Any]) -> bool:
+        """Add a step, with the keys, shapes and dtypes of the first; return whether there is no room for another."""
         if step.keys() != self._arrays.keys():
             names = ", ".join(map(show, self._arrays))
             raise KeyError(
@@ -332,6 +310,7 @@ class WaitingSteps:
                 raise ValueError(f"{show(key)} is {list(value.shape)} {value.dtype}, in the first step it was {first}")
             array[0, self.count] = value
         self.count += 1
+        return self.count == self._rows
 
     def take(self) -> dict[Key, Tensor]:
         """Return the steps as a batch, whose memory is valid until the next `add`; none waits then."""
@@ -483,12 +462,8 @@ class StreamBatch:
         """
         continued = self._continued(stream, pending)
         pieces = self._pieces(stream, continued)
-        cut, ends = self.cut.ravel(), self.ends.ravel()
-        flat = {key: array.reshape(len(ends), *array.shape[2:]) for key, array in self.arrays.items()}
-        if cut.any():
-            flat = {key: _insert_finals(array, cut, self.finals.get(key)) for key, array in flat.items()}
-            ends = _insert_finals(ends, cut, None)
-        parts = {key: [array] for key, array in flat.items()}
+        flat = {key: array.reshape(self.ends.size, *array.shape[2:]) for key, array in self.arrays.items()}
+        parts, ends = _with_finals(flat, self.ends.ravel(), self.cut.ravel(), self.finals)
         stopped = np.flatnonzero(~continued & (stream.last_piece >= head))
         if len(stopped):
             for key, runs in parts.items():
