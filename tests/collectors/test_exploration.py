@@ -13,9 +13,6 @@ def test_blocks_nest_and_the_outer_choice_comes_back():
             assert exploration_type() is ExplorationType.MODE
         assert exploration_type() is ExplorationType.MEAN
     assert exploration_type() is ExplorationType.RANDOM
-
-
-def test_an_exception_restores_the_outer_choice():
     with pytest.raises(KeyboardInterrupt), set_exploration_type(ExplorationType.MEAN):
         raise KeyboardInterrupt
     assert exploration_type() is ExplorationType.RANDOM

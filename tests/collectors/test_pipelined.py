@@ -243,17 +243,3 @@ def test_what_draws_from_the_global_generator_is_named(pipeline):
 
     with pytest.warns(UserWarning, match="global generator"):
         pipeline(Draws()).rollout()
-
-
-def test_postprocessing_happens_beside_the_learner(pipeline):
-    import threading
-
-    where = []
-
-    def double(batch):
-        where.append(threading.current_thread().name)
-        return batch.set("twice", 2 * batch["reward"])
-
-    batch = pipeline(UpdateCounter(), base={"postproc": double}).rollout()
-    assert torch.equal(batch["twice"], 2 * batch["reward"])
-    assert where[0] == "slipstream collector thread"

@@ -74,19 +74,6 @@ def test_rollouts_are_queued_between_publish_and_update(counter_env, fake_stream
     assert fake_streams[-4:] == steady
 
 
-def test_on_policy_rollouts_are_queued_by_publish(counter_env, fake_streams):
-    policy = Counted()
-    base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
-    with PipelinedDataCollector(base, on_policy=True) as collector:
-        for k in range(4):
-            batch = collector.rollout()
-            assert int(batch["policy_version"][0, 0]) == k
-            with torch.no_grad():
-                policy.updates.add_(1)
-            collector.publish()
-            assert fake_streams[-1] == "side done"
-
-
 def test_a_resumed_stream_continues_the_same(counter_env, fake_streams):
     def build():
         policy = Counted()

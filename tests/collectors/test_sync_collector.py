@@ -282,26 +282,6 @@ def test_a_rollout_reads_nothing_back_and_has_fixed_shapes(counter_env, policy):
         reading.rollout(check=False)
 
 
-def test_memory_stays_where_it_is_from_the_first_rollout_on(counter_env, policy):
-    def addresses():
-        tensors = [x for slot in collector._slots for x in slot.tensors.values()]
-        tensors += [
-            *collector._observation.values(),
-            *(x for x in vars(collector.episodes).values() if isinstance(x, torch.Tensor)),
-        ]
-        return [x.data_ptr() for x in tensors]
-
-    collector = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True)
-    collector.rollout()
-    before = addresses()
-    for _ in range(3):
-        collector.rollout()
-        collector.episodes.pop()
-    collector.load_state_dict(collector.state_dict())
-    collector.rollout()
-    assert addresses() == before
-
-
 # -- on a GPU ---------------------------------------------------------------------------------------------------------
 
 

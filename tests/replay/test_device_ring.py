@@ -175,47 +175,6 @@ def test_a_write_waits_until_a_draw_has_read_its_rows(monkeypatch):
     assert drawn[0]["reward"].remainder(1e6).max() < 16
 
 
-class FakeEvent:
-    """Of CUDA: the stream on which it was recorded last."""
-
-    def __init__(self):
-        self.stream = None
-
-    def record(self, stream):
-        self.stream = stream
-
-
-class FakeStream:
-    """Of CUDA: for which streams it waited."""
-
-    def __init__(self, name):
-        self.name, self.waits = name, []
-
-    def wait_event(self, event):
-        self.waits.append(event.stream and event.stream.name)
-
-
-def test_each_call_waits_for_the_call_before_on_its_stream(monkeypatch):
-    buffer, streams = ring(100), {name: FakeStream(name) for name in "abc"}
-    buffer._storage._last_call = FakeEvent()
-    for name in "abbca":
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda device, name=name: streams[name])
-        buffer.stats()
-    assert {name: stream.waits for name, stream in streams.items()} == {"a": [None, "c"], "b": ["a", "b"], "c": ["b"]}
-
-
-def test_the_host_counts_steps_again_only_when_all_may_have_left():
-    buffer = ring(2 * 10)
-    counted = []
-    for k in range(40):
-        buffer.extend(counting(k, 2, 1))
-        before = buffer._storage.ring._least
-        if k:
-            buffer.sample(3)
-            counted.append(before <= 0)
-    assert counted[0] and 3 <= sum(counted) <= 6
-
-
 def test_a_truncation_is_no_termination_whatever_keys_are_kept():
     for terminated, discounts in ((False, [0.5, 0.5, 0.5]), (True, [0.5, 0.5, 0.0])):
         for make in (ReplayBuffer, ring):
