@@ -133,8 +133,8 @@ class RawColumn:
 
 def take(ring: np.ndarray, slots: np.ndarray, out: np.ndarray) -> None:
     """Copy ring[slots] into `out`, with torch's threads if it is much."""
-    forked = os.getpid() != _PID  # a child does not have torch's threads and would wait for them
-    if forked or out.nbytes < _PARALLEL_BYTES or ring.dtype.char not in _TORCH_TYPES:
+    few = out.nbytes < _PARALLEL_BYTES or ring.dtype.char not in _TORCH_TYPES
+    if few or os.getpid() != _PID:  # a forked child does not have torch's threads and would wait for them
         ring.take(slots, axis=0, out=out, mode="clip")
     else:
         torch.index_select(torch.from_numpy(ring), 0, torch.from_numpy(slots), out=torch.from_numpy(out))
