@@ -187,7 +187,7 @@ class ReplayBuffer:
     def get(self, index: Tensor | np.ndarray, n_step: int = 1, gamma: float = 0.99) -> TensorDict:
         """Return the batch that `sample` would return for these step numbers; IndexError if one has left."""
         self._check_batch(1, n_step, gamma)
-        return self._open().get(index, n_step, gamma)
+        return self._open().sample(len(index), n_step, gamma, index)
 
     def update_priority(self, index: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
         """Set the priorities of the steps `index`, as `sample` returned them; steps that have left are ignored."""

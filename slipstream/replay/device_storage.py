@@ -329,19 +329,15 @@ class DeviceStorage:
 
     # sampling
 
-    def sample(self, number: int, n_step: int, gamma: float) -> TensorDict:
-        """See `ReplayBuffer.sample`."""
+    def sample(self, number: int, n_step: int, gamma: float, index: Tensor | np.ndarray | None = None) -> TensorDict:
+        """See `ReplayBuffer.sample`, and with `index` `ReplayBuffer.get`: numbers that have left are not noticed."""
         with self._turn():
-            ring, steps, weight = self._draw(number)
+            if index is None:
+                ring, steps, weight = self._draw(number)
+            else:
+                ring, steps, weight = self._filled(), torch.as_tensor(index).to(self.device), None
             tensors = self._transitions(ring, steps, n_step, gamma)
         return self._make_batch(tensors, steps.shape, weight)
-
-    def get(self, index: Tensor | np.ndarray, n_step: int, gamma: float) -> TensorDict:
-        """See `ReplayBuffer.get`; numbers that have left are not noticed."""
-        with self._turn():
-            steps = torch.as_tensor(index).to(self.device)
-            tensors = self._transitions(self._filled(), steps, n_step, gamma)
-        return self._make_batch(tensors, steps.shape, None)
 
     def _transitions(self, ring: FrameRing, steps: Tensor, n_step: int, gamma: float) -> dict[Key, Tensor]:
         time, env = ring.locate(steps)

@@ -352,25 +352,26 @@ class HostStorage:
 
     # sampling
 
-    def sample(self, number: int, n_step: int, gamma: float, steps: np.ndarray | None = None) -> TensorDict:
-        """See `ReplayBuffer.sample` and, with `steps`, `ReplayBuffer.get`."""
+    def sample(self, number: int, n_step: int, gamma: float, index: Tensor | np.ndarray | None = None) -> TensorDict:
+        """See `ReplayBuffer.sample` and, with `index`, `ReplayBuffer.get`."""
+        steps = np.empty(0, np.int64) if index is None else _as_numpy(index).astype(np.int64)
         with self.lock:
             memory, weights = self._open_memory(), None
-            index = memory.index
+            pieces = memory.index
             outcomes: dict[Key, Tensor] = {}
-            if steps is None:
-                steps, weights = self.sampler.draw(number, *self._held(index))
-            elif len(steps) and (steps.min() < index.head_step or steps.max() >= index.tail_step):
-                held = f"[{index.head_step}, {index.tail_step})"
+            if index is None:
+                steps, weights = self.sampler.draw(number, *self._held(pieces))
+            elif number and (steps.min() < pieces.head_step or steps.max() >= pieces.tail_step):
+                held = f"[{pieces.head_step}, {pieces.tail_step})"
                 raise IndexError(f"steps outside {held}, which are in the buffer, were asked for")
             hindsight = self.sampler if isinstance(self.sampler, HindsightSampler) else None
             if hindsight is not None:
                 if n_step > 1:
                     raise ValueError("hindsight changes single rewards: sample with n_step=1")
                 hindsight.check(memory.schema.specs)
-                chosen, goal_rows = hindsight.goals(index, steps)
+                chosen, goal_rows = hindsight.goals(pieces, steps)
                 goals = memory.read(hindsight.achieved, goal_rows)
-            rows, both, discount, waiting, envs = index.transitions(steps, n_step, gamma, memory.ends.ring)
+            rows, both, discount, waiting, envs = pieces.transitions(steps, n_step, gamma, memory.ends.ring)
             whole, arrays = memory.empty_batch((number,), self.device)
             decode = memory.gather(arrays, both, waiting, envs)
             if n_step > 1:
@@ -416,11 +417,6 @@ class HostStorage:
         numbers, values = _as_numpy(steps), _as_numpy(priority)
         with self.lock:
             self.sampler.update_priority(numbers.astype(np.int64).ravel(), values.ravel())
-
-    def get(self, index: Tensor | np.ndarray, n_step: int, gamma: float) -> TensorDict:
-        """See `ReplayBuffer.get`."""
-        steps = _as_numpy(index).astype(np.int64)
-        return self.sample(len(steps), n_step, gamma, steps)
 
     def _open_memory(self) -> Memory:
         if self._closed:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.replay.index import ROW, STEP
+from slipstream.replay.index import ROW
 from slipstream.replay.rows import StreamState
 from slipstream.replay.samplers import Sampler
 from slipstream.storage.blocks import BlockColumn
@@ -86,15 +86,12 @@ class RowsFile:
     """A file of rows whose head and pieces were read; `restore` reads the rest."""
 
     def __init__(self, container: TensorFile, head: Any) -> None:
-        self.container, self.head, self.name = container, head, container.reader.name
-        reader = container.reader
-        for _, reason in container.damage():  # every byte is checked here, once
-            raise reader.error(reason)
+        self.container, self.head, reader = container, head, container.reader
+        for number in range(len(container)):
+            container.section(number)  # every byte is checked here, once
         with reader.parsing("the head of a file of rows"):
             self.first_piece = reader.integer(head["first_piece"], "a piece")
             self.pieces = container.array(head["pieces"], "the index")
-            self.last_piece = self.first_piece + len(self.pieces) - 1
-            self.steps = int(self.pieces[-1, STEP]) - int(self.pieces[0, STEP])
             self.ends = container.section(head["ends"])
 
     @classmethod
