@@ -18,15 +18,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, LAUNCH_AHEAD_M, MISSILE, PHYSICS_DT_S, SOUND_MPS
-from slipstream.tasks.aircombat.reach.flights_native import HARD, Steering, paths
+from slipstream.tasks.aircombat.physics.flight import (
+    BURN_TICKS,
+    LAUNCH_AHEAD_M,
+    MISSILE,
+    PHYSICS_DT_S,
+    SOUND_MPS,
+    advance,
+    speed_of,
+)
 from slipstream.tasks.aircombat.reach.table import SET_UNITS, SETS
 
 SPEEDS_MPS = range(50, 601, 10)  # of the carriers in the table
 CORNERS = slice(None, None, 2)  # every second corner is enough for figures
 
 TIMES_S = (5.0, 10.0, 15.0, 20.0)
-GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, HARD)  # rudder per rad left to turn
+GAINS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.6, 3.0, math.inf)  # rudder per rad left to turn; inf: full rudder to the end
 TURNS = 49  # headings from straight to a full turn
 RAYS = 49  # directions of the boundary of one half
 MIRROR = torch.tensor([1.0, -1.0, 1.0])  # of x, y, speed
@@ -56,13 +63,18 @@ def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S) -> list[Bo
     turns = torch.linspace(0, 2 * math.pi, TURNS)
     ticks = [round(t / PHYSICS_DT_S) for t in times_s]
     every = math.gcd(*ticks)
-    families = [Steering.turning(turns, gain) for gain in GAINS]
-    families += [weave(torch.ones(TURNS), torch.linspace(0, t, TURNS).round()) for t in ticks]
-    count = len(families) * TURNS
-    pos = torch.tensor([LAUNCH_AHEAD_M, 0.0]).repeat(count, 1)
-    vel = torch.tensor([float(speed_mps), 0.0]).repeat(count, 1)
-    burn = torch.full((count,), BURN_TICKS, dtype=torch.int32)
-    flown = paths(MISSILE, pos, vel, cat(*families), burn, max(ticks), every).view(len(families), TURNS, -1, 3)
+    soft = torch.tensor(GAINS).repeat_interleave(TURNS)
+    zero = torch.zeros(len(ticks) * TURNS)
+    flips = torch.cat([torch.linspace(0, t, TURNS).round() for t in ticks])  # full rudder one way until then
+    flown = fly(
+        speed_mps,
+        torch.cat((torch.zeros_like(soft), zero + 1)),
+        torch.cat((turns.repeat(len(GAINS)), zero)),
+        torch.cat((soft, zero)),
+        torch.cat((torch.zeros_like(soft), flips)),
+        max(ticks),
+        every,
+    ).view(-1, TURNS, 1 + max(ticks) // every, 3)
     result = []
     for index, (time_s, tick) in enumerate(zip(times_s, ticks, strict=True)):
         now = flown[:, :, tick // every]
@@ -71,15 +83,31 @@ def reachable(speed_mps: float, times_s: tuple[float, ...] = TIMES_S) -> list[Bo
     return result
 
 
-def weave(rudder: Tensor, flip: Tensor) -> Steering:
-    """Hold a rudder [M], and the opposite from tick `flip` [M] on."""
-    zero = torch.zeros_like(rudder)
-    return Steering(rudder, zero, zero, flip.to(torch.int32))
+def fly(speed_mps: float, held: Tensor, turn: Tensor, gain: Tensor, flip: Tensor, ticks: int, every: int) -> Tensor:
+    """Fly M missiles of a carrier with `speed_mps` that flies along x.
 
+    Args:
+        held: [M] rudder; its sign changes at tick `flip` [M].
+        turn: [M] rad to turn, positive left.
+        gain: [M] rudder per rad still to turn.
 
-def cat(*parts: Steering) -> Steering:
-    """Concatenate several programs."""
-    return Steering(*(torch.cat([getattr(part, name) for part in parts]) for name in ("held", "turn", "gain", "flip")))
+    Returns:
+        Position and speed [M, 1 + ticks // every, 3].
+    """
+    pos = torch.tensor([LAUNCH_AHEAD_M, 0.0]).repeat(len(held), 1)
+    vel = torch.tensor([float(speed_mps), 0.0]).repeat(len(held), 1)
+    rows = []
+    for tick in range(ticks + 1):
+        speed = speed_of(vel)
+        if tick % every == 0:
+            rows.append(torch.cat((pos, speed[:, None]), -1))
+        step = speed * (PHYSICS_DT_S / MISSILE.min_radius_m)
+        turning = (turn * torch.minimum(gain, 1 / step)).clamp(-1, 1)
+        turn = turn - turning * step
+        thrust = torch.full_like(turn, float(tick < BURN_TICKS))
+        rudder = torch.where(tick < flip, held, -held) + turning
+        pos, vel = advance(MISSILE, pos, vel, rudder, thrust, PHYSICS_DT_S)
+    return torch.stack(rows, 1)
 
 
 def _boundary(time_s: float, curves: Tensor) -> Boundary:

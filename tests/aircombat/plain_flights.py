@@ -1,4 +1,4 @@
-"""The reference form of `flights.time_of_hit`, `flights_native.paths` and `chases`, in plain tensors."""
+"""The reference form of `time_of_hit`, `flights_native.paths` and `chases`, in plain tensors."""
 
 from __future__ import annotations
 
@@ -20,27 +20,25 @@ from slipstream.tasks.aircombat.physics.flight import (
     pronav,
     speed_of,
 )
-from slipstream.tasks.aircombat.reach.flights_native import HARD
 
 
-def paths(body, pos, vel, steering, thrust_ticks, ticks, every):
-    left, rows = steering.turn, [row(pos, vel)]
+def paths(pos, vel, held, turn, ticks, every):
+    rows = [pos]
     for tick in range(ticks):
-        rudder, left = steer(steering, left, speed_of(vel), body, tick)
-        pos, vel = advance(body, pos, vel, rudder, (tick < thrust_ticks).to(pos.dtype), PHYSICS_DT_S)
+        rudder, turn = turn_rudder(speed_of(vel), turn, FIGHTER, PHYSICS_DT_S)
+        pos, vel = advance(FIGHTER, pos, vel, held + rudder, torch.ones_like(held), PHYSICS_DT_S)
         if (tick + 1) % every == 0:
-            rows.append(row(pos, vel))
+            rows.append(pos)
     return torch.stack(rows, 1)
 
 
-def chases(pos, vel, age, target_pos, target_vel, steering, ticks, every):
-    left, rows, dt_s = steering.turn, [row(pos, vel)], PHYSICS_DT_S
-    going, full = torch.ones_like(age, dtype=torch.bool), torch.ones_like(left)
+def chases(pos, vel, age, target_pos, target_vel, held, ticks, every):
+    rows, dt_s = [row(pos, vel)], PHYSICS_DT_S
+    going, full = torch.ones_like(age, dtype=torch.bool), torch.ones_like(held)
     for tick in range(ticks):
         guided = torch.where(age + tick > 0, pronav(pos, vel, target_pos, target_vel, dt_s), 0.0)
-        rudder, left = steer(steering, left, speed_of(target_vel), FIGHTER, tick)
         pos, vel = advance(MISSILE, pos, vel, guided, (age + tick < BURN_TICKS).to(pos.dtype), dt_s)
-        target_pos, target_vel = advance(FIGHTER, target_pos, target_vel, rudder, full, dt_s)
+        target_pos, target_vel = advance(FIGHTER, target_pos, target_vel, held, full, dt_s)
         going = going & (miss_distance(pos, vel, target_pos, target_vel, dt_s) > HIT_RADIUS_M)
         going = going & ((age + tick + 1 < BURN_TICKS) | (speed_of(vel) >= SELF_DESTRUCT_MPS))
         if (tick + 1) % every == 0:
@@ -48,23 +46,14 @@ def chases(pos, vel, age, target_pos, target_vel, steering, ticks, every):
     return torch.stack(rows, 1)
 
 
-def steer(steering, left, speed, body, tick):
-    turning, left = turn_rudder(speed, left, body, PHYSICS_DT_S, steering.gain)
-    return torch.where(tick < steering.flip, steering.held, -steering.held) + turning, left
-
-
 def row(pos, vel):
     return torch.cat((pos, speed_of(vel)[:, None]), -1)
 
 
-def turn_rudder(speed, left_to_turn, body, dt_s, gain=HARD):
-    """Return the rudder [...] of a turn by `left_to_turn` (rad), and the angle that is left after it.
-
-    `gain` (rudder per rad) eases the turn out near its end; HARD keeps full rudder to the last step.
-    """
+def turn_rudder(speed, left_to_turn, body, dt_s):
+    """Return the rudder [...] of a turn by `left_to_turn` (rad), and the angle that is left after it."""
     step = speed * (dt_s / body.min_radius_m)  # rad at full rudder
-    gain = torch.as_tensor(gain, dtype=speed.dtype, device=speed.device)
-    rudder = (left_to_turn * torch.minimum(gain, 1 / step)).clamp(-1, 1)
+    rudder = (left_to_turn / step).clamp(-1, 1)
     return rudder, left_to_turn - rudder * step
 
 

@@ -10,10 +10,10 @@ import torch
 from matplotlib.path import Path
 from plain_flights import chases as plain_chases
 from plain_flights import paths as plain_paths
-from reachable_sets import CORNERS, cat, reachable, weave
+from reachable_sets import CORNERS, reachable
 
-from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, FIGHTER, MISSILE, PHYSICS_DT_S, advance, speed_of
-from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
+from slipstream.tasks.aircombat.physics.flight import BURN_TICKS, MISSILE, PHYSICS_DT_S, advance, speed_of
+from slipstream.tasks.aircombat.reach.flights_native import chases, paths
 from slipstream.tasks.aircombat.reach.table import reachable_sets
 
 
@@ -55,22 +55,16 @@ def test_it_is_a_crescent_first_and_closes_behind_later():
 
 
 def test_native_paths_are_the_plain_ones():
-    steering = cat(
-        Steering.hold(torch.tensor([0.3, -1.0])),
-        Steering.turning(torch.tensor([2.0, -3.0])),
-        weave(torch.tensor([1.0, -0.5]), torch.tensor([100, 300])),
-    )
-    pos, vel = torch.zeros(6, 2), torch.tensor([[250.0, 100.0]]).repeat(6, 1)
-    for body, thrust in ((FIGHTER, NEVER), (MISSILE, 200)):
-        args = (body, pos, vel, steering, torch.full((6,), thrust, dtype=torch.int32), 900, 30)
-        torch.testing.assert_close(paths(*args), plain_paths(*args), atol=0.5, rtol=1e-4)
+    held, turn = torch.tensor([0.3, -1.0, 0.0, 0.0]), torch.tensor([0.0, 0.0, 2.0, -3.0])
+    args = (torch.zeros(4, 2), torch.tensor([[250.0, 100.0]]).repeat(4, 1), held, turn, 900, 30)
+    torch.testing.assert_close(torch.from_numpy(paths(*args)), plain_paths(*args), atol=0.5, rtol=1e-4)
 
 
 def test_native_chases_are_the_plain_ones_and_end_with_the_hit():
     pos, vel = torch.tensor([[0.0, 0.0], [0.0, 3000.0]]), torch.tensor([[900.0, 0.0], [500.0, 200.0]])
     target, target_vel = torch.tensor([[9000.0, 0.0]]).repeat(2, 1), torch.tensor([[-300.0, 0.0]]).repeat(2, 1)
-    args = (pos, vel, torch.tensor([300, 0]), target, target_vel, Steering.hold(torch.tensor([0.0, 0.4])), 1200, 30)
-    native, plain = chases(*args), plain_chases(*args)
+    args = (pos, vel, torch.tensor([300, 0]), target, target_vel, torch.tensor([0.0, 0.4]), 1200, 30)
+    native, plain = torch.from_numpy(chases(*args)), plain_chases(*args)
     assert torch.equal(native.isnan(), plain.isnan())
     torch.testing.assert_close(native.nan_to_num(), plain.nan_to_num(), atol=1.0, rtol=1e-3)
     flown = int((~native[0, :, 0].isnan()).sum())

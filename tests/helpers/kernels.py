@@ -15,11 +15,10 @@ sys.path.append(str(Path(__file__).parents[2] / "tools"))
 
 import torch  # noqa: E402
 from reach_table import HOLD, time_of_hit  # noqa: E402
-from reachable_sets import reachable  # noqa: E402
 
 from slipstream import NavigationEnv, ReplayBuffer, RolloutStorage  # noqa: E402
 from slipstream.tasks.aircombat.env import AirCombatEnv  # noqa: E402
-from slipstream.tasks.aircombat.reach.flights_native import Steering, chases  # noqa: E402
+from slipstream.tasks.aircombat.reach.flights_native import chases, paths  # noqa: E402
 from slipstream.tasks.navigation.env import NavigationConfig  # noqa: E402
 
 
@@ -30,8 +29,8 @@ def main() -> None:
         env.step(torch.zeros(2, 3))
     place, speed, away = torch.zeros(1, 2), torch.tensor([[300.0, 0.0]]), torch.tensor([[5000.0, 0.0]])
     time_of_hit(place, speed, away, -speed, torch.zeros(1), torch.tensor([HOLD]))
-    chases(place, speed, torch.zeros(1), away, -speed, Steering.hold(torch.zeros(1)), 30, 30)
-    reachable(300.0, (1.0,))
+    chases(place, speed, torch.zeros(1), away, -speed, torch.zeros(1), 30, 30)
+    paths(place, speed, torch.zeros(1), torch.zeros(1), 30, 30)
     frames = torch.arange(4 * 65 * 84 * 84).reshape(4, 65, 84, 84).to(torch.uint8)
     ends = torch.zeros(4, 64, dtype=torch.bool)
     ends[:, 20] = True

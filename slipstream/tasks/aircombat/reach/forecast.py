@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, SLOTS, Duels
-from slipstream.tasks.aircombat.physics.flight import BURN_S, FIGHTER, PHYSICS_DT_S, SOUND_MPS, speed_of
-from slipstream.tasks.aircombat.reach.flights_native import NEVER, Steering, chases, paths
+from slipstream.tasks.aircombat.physics.flight import BURN_S, PHYSICS_DT_S, SOUND_MPS, speed_of
+from slipstream.tasks.aircombat.reach.flights_native import chases, paths
 from slipstream.tasks.aircombat.reach.table import CHANNELS, Geometry, pseudo_angle, shipped_table
 
 FUTURE_S = 20.0
@@ -39,9 +39,10 @@ def forecast(duels: Duels, every: int = POINT, dt_s: float = PHYSICS_DT_S) -> di
     moments = len(duels.pos)
     pos, vel = duels.pos.reshape(-1, 2).float(), duels.vel.reshape(-1, 2).float()  # [S * 2]
     other_pos, other_vel = (x.flip(1).reshape(-1, 2).float() for x in (duels.pos, duels.vel))
-    held = _ahead(pos, vel, Steering.hold(duels.rudder.reshape(-1).float()), every)
-    turns = _escapes(duels)  # [S, 2 sides, 2]
-    fled = _ahead(pos.repeat_interleave(2, 0), vel.repeat_interleave(2, 0), Steering.turning(turns.flatten()), every)
+    still = torch.zeros(len(pos))
+    held = paths(pos, vel, duels.rudder.reshape(-1), still, FUTURE_TICKS, every)
+    pair, turns = still.repeat_interleave(2), _escapes(duels).flatten()
+    fled = paths(pos.repeat_interleave(2, 0), vel.repeat_interleave(2, 0), pair, turns, FUTURE_TICKS, every)
 
     geometry, distance = Geometry.between(pos, vel, other_pos, other_vel)
     ranges = look_up(geometry)
@@ -64,12 +65,6 @@ def look_up(geometry: Geometry) -> dict[str, Tensor]:
     bearing, aspect = (pseudo_angle(torch.cos(x), torch.sin(x)) for x in (geometry.bearing, geometry.aspect))
     found = shipped_table(bearing.device).lookup(geometry.own_speed, geometry.target_speed, bearing, aspect)
     return {name: found[:, CHANNELS.index(name)] for name in RANGES}
-
-
-def _ahead(pos: Tensor, vel: Tensor, steering: Steering, every: int) -> NDArray[Any]:
-    """Return the paths [M, P, 2] of fighters at full throttle."""
-    thrust = torch.full((len(pos),), NEVER, dtype=torch.int32)
-    return paths(FIGHTER, pos, vel, steering, thrust, FUTURE_TICKS, every)[..., :2].numpy()
 
 
 def _escapes(duels: Duels) -> Tensor:
@@ -96,8 +91,7 @@ def _missile_paths(duels: Duels, every: int, dt_s: float) -> NDArray[Any]:
     age = (age * (dt_s / PHYSICS_DT_S)).round().to(torch.int32)
     target = moment, 1 - slot // CARRIED
     target_pos = torch.where(duels.alive[target][:, None], duels.pos[target], torch.nan)  # without one: straight on
-    steering = Steering.hold(duels.rudder[target].float())
-    flown = chases(pos, vel, age, target_pos, duels.vel[target], steering, FUTURE_TICKS, every).numpy()
+    flown = chases(pos, vel, age, target_pos, duels.vel[target], duels.rudder[target], FUTURE_TICKS, every)
     ages_s = (age.numpy()[:, None] + np.arange(flown.shape[1]) * every) * PHYSICS_DT_S
     spent = np.logical_or.accumulate((ages_s > BURN_S) & (flown[..., 2] < SOUND_MPS), axis=1)
     found[moment.numpy(), slot.numpy()] = np.where(spent[..., None], np.nan, flown[..., :2])
