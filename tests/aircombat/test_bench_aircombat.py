@@ -30,8 +30,3 @@ def test_the_table_holds_both_forms_and_the_growth(tmp_path, capsys):
     ]
     assert float(rows[0][5]) > 0 and int(rows[0][4].replace(",", "")) > 0
     assert "AirCombatEnv.step" in capsys.readouterr().out
-
-
-def test_an_unknown_task_has_no_bench(capsys):
-    assert main(["bench", "env", "task=nothing"]) == 2
-    assert "unknown task" in capsys.readouterr().err

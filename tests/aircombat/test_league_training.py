@@ -68,14 +68,7 @@ def test_each_stages_champion_flies_by_its_path(league):
         place = pool["members"].index(f"stage{stage}")
         assert all(torch.equal(x[place], champion[name]) for name, x in pool["pool"].items())
     assert not (league.path / "stage4-champion.pt").exists() and not (league.path / "latest.pt").exists()
-    words = [
-        "task=aircombat",
-        f"red={league.path}",
-        f"blue={league.path}/stage1-champion.pt",
-        "games=2",
-        "eval.picture=false",
-    ]
-    result = evaluate.run(*evaluate.configure(words))
+    result = evaluated(league.path, f"blue={league.path}/stage1-champion.pt", "eval.picture=false")
     assert result["pairs"][0]["games"] == 2
 
 
@@ -111,6 +104,13 @@ def test_a_league_that_cannot_be_is_refused(tmp_path, word):
     assert not list(tmp_path.iterdir())
 
 
+GAMES = "task=aircombat threads=1 device=cpu games=2 red="
+
+
+def evaluated(red, *words):
+    return evaluate.run(*evaluate.configure([*f"{GAMES}{red}".split(), *words]))
+
+
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
 
@@ -135,33 +135,16 @@ def test_eval_prints_a_matrix(league, capsys):
 
 
 def test_eval_prints_the_files_of_those_who_play_only(league, capsys):
-    words = [
-        "task=aircombat",
-        "red=crank",
-        f"blue={league.path}/stage1-champion.pt",
-        "games=2",
-        "threads=1",
-        "device=cpu",
-    ]
-    small = ["eval.picture=false", "env.episode_s=2"]
-    assert main(["eval", f"checkpoint={league.path}", *words, *small]) == 0
+    small = [*f"{GAMES}crank eval.picture=false env.episode_s=2".split()]
+    assert main(["eval", f"checkpoint={league.path}", *small, f"blue={league.path}/stage1-champion.pt"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "sha256" in line]
     assert len(lines) == 1 and lines[0].startswith(f"policy: {league.path}/stage1-champion.pt, sha256 ")
-    assert main(["eval", "task=aircombat", "red=crank", "blue=pursuit", "games=2", "device=cpu", *small]) == 0
+    assert main(["eval", "blue=pursuit", *small]) == 0
     assert "sha256" not in capsys.readouterr().out
 
 
 def test_eval_draws_a_game(league, capsys):
-    words = [
-        "task=aircombat",
-        f"red={league.path}",
-        "blue=pursuit",
-        "games=2",
-        "threads=1",
-        "device=cpu",
-        "env.episode_s=4",
-    ]
-    result = evaluate.run(*evaluate.configure(words))
+    result = evaluated(league.path, "blue=pursuit", "env.episode_s=4")
     assert result["picture"] == str(league.path / "duel.png") and result["page"] == str(league.path / "duel.html")
     assert (league.path / "duel.png").read_bytes()[:4] == b"\x89PNG"
     assert (league.path / "duel.html").read_bytes().startswith(b"<!doctype html>")
@@ -175,29 +158,18 @@ def test_eval_draws_a_game(league, capsys):
 
 
 def test_eval_writes_an_animation_if_it_is_named(league, tmp_path):
-    words = [
-        "task=aircombat",
-        f"red={league.path}",
-        "blue=pursuit",
-        "games=2",
-        "threads=1",
-        "device=cpu",
-        "env.episode_s=2",
-    ]
-    result = evaluate.run(*evaluate.configure([*words, f"out={tmp_path / 'game.gif'}"]))
+    result = evaluated(league.path, "blue=pursuit", "env.episode_s=2", f"out={tmp_path / 'game.gif'}")
     assert result["animation"] == str(tmp_path / "game.gif") and (tmp_path / "game.gif").read_bytes()[:3] == b"GIF"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["game.acmi", "game.gif", "game.html", "game.png", "game.rec"]
 
 
 def test_identical_games_are_counted_once(capsys):
-    small = ["games=20", "env.start=head_on", "threads=1", "device=cpu", "eval.picture=false"]
-    result = evaluate.run(*evaluate.configure(["task=aircombat", "red=crank", "blue=placeholder", *small]))
+    small = ["games=20", "env.start=head_on", "eval.picture=false"]
+    result = evaluated("crank", "blue=placeholder", *small)
     assert [result["pairs"][0][key] for key in ("games", "won", "won_low")] == [2, 2, pytest.approx(0.342, abs=1e-3)]
     text = capsys.readouterr().out
     assert "the same game again does not count" in text and re.search(r"crank +│ placeholder +│ +2 ", text), text
-    result = evaluate.run(
-        *evaluate.configure(["task=aircombat", "red=crank,placeholder", "blue=placeholder,crank", *small])
-    )
+    result = evaluated("crank,placeholder", "blue=placeholder,crank", *small)
     rating = result["ratings"]["crank"]  # a pair and its mirror are the same games
     assert (rating["won"], rating["draw"], rating["lost"]) == (2, 0, 0) and len(result["pairs"]) == 3
 
@@ -215,7 +187,7 @@ REFUSED = {
 def test_eval_refuses_what_cannot_be_before_a_game_is_flown(league, word, monkeypatch):
     monkeypatch.setattr("slipstream.tasks.aircombat.league.evaluation.Match", None)
     with pytest.raises((ValueError, OSError), match=REFUSED[word]):
-        evaluate.run(*evaluate.configure(["task=aircombat", f"red={league.path}", "games=2", "device=cpu", word]))
+        evaluated(league.path, word)
 
 
 SHORT = {

@@ -17,57 +17,18 @@ from slipstream.config.help import ConfigError
 from slipstream.sim.processes import python_command, python_environment
 
 ROOT = Path(__file__).parents[2]
-HOSTILE = [
-    "numba",
-    "rich",
-    "torch",
-    "numpy",
-    "yaml",
-    "matplotlib",
-    "tensordict",
-    "tensorboard",
-    "lz4",
-    "zstandard",
-    "starlette",
-    "uvicorn",
-    "websockets",
-    "gymnasium",
-    "ray",
-    "optuna",
-    "wandb",
-    "triton",
-    "mujoco",
-    "onnx",
-    "onnxruntime",
-    "onnxscript",
-    "h5py",
-    "pyarrow",
-    "minari",
-    "safetensors",
-    "torchrl",
-    "pettingzoo",
-    "stable_baselines3",
-    "sitecustomize",
-    "usercustomize",
-]
+HOSTILE = """
+    numba rich torch numpy yaml matplotlib tensordict tensorboard lz4 zstandard starlette uvicorn websockets
+    gymnasium ray optuna wandb triton mujoco onnx onnxruntime onnxscript h5py pyarrow minari safetensors torchrl
+    pettingzoo stable_baselines3 sitecustomize usercustomize
+"""
 STANDARD = (
     "ast argparse dataclasses json logging pathlib pickle random re shutil socket sqlite3 subprocess tempfile uuid"
 )
 COMMANDS = ("doctor", "config preset=demo", "eval checkpoint=.", "train resume=.", "compare .", "ckpt info .")
-LISTED = [
-    "advise",
-    "bench",
-    "demo",
-    "eval",
-    "export",
-    "play",
-    "recording",
-    "rollouts",
-    "sweep",
-    "train",
-    "validate",
-    "view",
-]
+LISTED = """
+    advise bench demo eval export play recording rollouts sweep train validate view
+"""
 MARK = "open(__file__ + '.ran', 'w').close()\n"
 
 
@@ -75,7 +36,7 @@ MARK = "open(__file__ + '.ran', 'w').close()\n"
 def hostile(tmp_path, monkeypatch) -> Path:
     """A folder with modules, packages, entry points and settings that run or load code; it is the current one."""
     folder = tmp_path / "their_run"
-    for name in HOSTILE:
+    for name in HOSTILE.split():
         (folder / name).mkdir(parents=True) if name in ("rich", "numpy") else folder.mkdir(exist_ok=True)
         (folder / (f"{name}/__init__.py" if (folder / name).is_dir() else f"{name}.py")).write_text(MARK)
     info = folder / "evil-1.0.dist-info"
@@ -106,7 +67,7 @@ def test_the_installed_command_runs_no_code_from_there(hostile, tmp_path):
     script = tmp_path / "bin" / "slipstream"  # as pip writes it
     script.parent.mkdir()
     lines = ["import sys", "from slipstream.cli import main"]
-    lines += [f"main({words.split()!r})" for words in (*COMMANDS, *(f"{name} --help" for name in LISTED))]
+    lines += [f"main({words.split()!r})" for words in (*COMMANDS, *(f"{name} --help" for name in LISTED.split()))]
     lines += ["import numba, rich, matplotlib.figure, torch, tensordict; print(numba.__file__, numba.config.CACHE_DIR)"]
     script.write_text("\n".join(lines))
     done = run(str(script), path=str(ROOT))

@@ -289,15 +289,3 @@ def test_a_wrong_word_is_answered_with_the_right_one(words, message, capsys, tmp
     monkeypatch.chdir(tmp_path)
     assert cli.main(["export", *words]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_run_gets_the_file_into_its_folder(tmp_path):
-    from slipstream.cli.export import _default_path
-
-    (tmp_path / "runs" / "r" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "runs" / "r" / "config.yaml").touch()
-    inside = checkpoint(tmp_path / "runs" / "r" / "checkpoints" / "ckpt_1.pt", *SMALL)
-    best = checkpoint(tmp_path / "runs" / "r" / "best.pt", *SMALL)
-    assert _default_path(load_policy(best), "onnx") == tmp_path / "runs" / "r" / "policy.onnx"
-    assert _default_path(load_policy(inside), "onnx") == tmp_path / "runs" / "r" / "ckpt_1.onnx"
-    assert _default_path(load_policy(find_task("navigation").weights), "pt2") == Path("navigation.pt2")

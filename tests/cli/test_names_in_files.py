@@ -8,28 +8,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers.small_run import TINY
 
 from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config import registry
 from slipstream.config.help import ConfigError
 
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16] env.num_worlds=2
-    total_frames=64 save_interval=1 eval_interval=0 compress_checkpoint=false device=cpu threads=1 quiet=true wandb.mode=disabled
-""")
 HOSTILE = """
 from pathlib import Path
 Path("imported.txt").write_text("a file has chosen this module")
 """
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    assert main(["train", *TINY, f"root={folder}", "name=run"]) == 0
-    return folder / "run"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ upwards, is the page that `recordings` writes. Lengths are in m and times in s, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +82,7 @@ def draw_duel(
 
 
 def draw_game(
-    states: Sequence[Duels],
-    side: int,
-    path: Path,
-    title: str,
-    names: tuple[str, str],
-    rules: Rules,
-    progress: Callable[[float], None] | None = None,
+    states: Sequence[Duels], side: int, path: Path, title: str, names: tuple[str, str], rules: Rules
 ) -> dict[str, str]:
     """Write the diagram with the most missiles as a PNG, and the game as an animation if `path` is a .gif or .mp4.
 
@@ -105,7 +99,7 @@ def draw_game(
     view = view_of(shown)  # one for all frames
     frames = (picture_of(draw_duel(state, side, names, title, view, rules), FILM_PX) for state in shown)
     fps = min(max(len(shown) / PLAY_S, SLOWEST), FASTEST)
-    return {"picture": str(picture), "animation": str(write_film(path, frames, len(shown), fps, progress))}
+    return {"picture": str(picture), "animation": str(write_film(path, frames, len(shown), fps))}
 
 
 def _draw_plane(
@@ -113,21 +107,22 @@ def _draw_plane(
 ) -> None:
     from matplotlib.path import Path as Outline
 
-    enemy, shooter, zones = 1 - own, aircraft[1 - own], []
+    enemy, shooter = 1 - own, aircraft[1 - own]
+    zones: list[tuple[float, Outline]] = []
     if shooter["alive"] and shooter["missiles"]:
         place, angle = duel.pos[0, enemy].numpy(), shooter["angle"]
         r_max, _, r_ne = ahead["contour"][enemy]
         line = np.linspace(0, 2 * math.pi, len(r_max), endpoint=False)
-        for label, reach, line_style in (("R_max", r_max, (0, (4, 2))), ("R_ne", r_ne, "solid")):
+        for name, reach, line_style in (("R_max", r_max, (0, (4, 2))), ("R_ne", r_ne, "solid")):
             ring = place + reach[:, None] * np.stack((np.cos(line), np.sin(line)), -1)
-            axes.plot(*_km(ring, closed=True), color=THREAT, linestyle=line_style, label=label)
-        sets, label = reachable_sets(), "reach of a missile launched now"
+            axes.plot(*_km(ring, closed=True), color=THREAT, linestyle=line_style, label=name)
+        sets = reachable_sets()
         nearest = int(np.abs(sets["speed"] - shooter["speed"]).argmin())
         turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
         for time_s, corners, mach in zip(sets["time"], sets["polygon"][nearest], sets["mach"][nearest], strict=True):
             polygon = corners @ turn + place
+            label = None if zones else "reach of a missile launched now"
             axes.fill(*_km(polygon), color=THREAT, alpha=SHADE, linewidth=0, label=label)
-            label = None
             fast = np.where(mach[:, None] >= 1, polygon, np.nan)  # its edge is drawn where it is faster than sound
             axes.plot(*_km(fast, closed=True), color=THREAT, linewidth=1.0, alpha=0.7)
             zones.append((time_s, Outline(polygon)))
@@ -135,17 +130,18 @@ def _draw_plane(
     def draw_path(path: NDArray[Any], label: str | None, crosses: bool = False, **style: Any) -> None:
         axes.plot(*_km(path), label=label, solid_capstyle="round", **style)
         for time_s, outline in zones if crosses else ():  # red where the missile could be at that time
-            at = np.array([np.interp(time_s, TIMES_S, path[:, k]) for k in range(2)])
-            color = THREAT if outline.contains_point(at) else ESCAPE
-            axes.scatter(*_km(at), s=36, color=color, edgecolors=GROUND, zorder=4)
+            x, y = (float(np.interp(time_s, TIMES_S, path[:, k])) for k in range(2))
+            color = THREAT if outline.contains_point((x, y)) else ESCAPE
+            axes.scatter(x / 1000, y / 1000, s=36, color=color, edgecolors=GROUND, zorder=4)
 
     if shooter["alive"]:
         draw_path(ahead["path"][enemy], "enemy's path", color=THREAT, linewidth=1.4)
-    for label, escape in zip(("turn and run", None), ahead["escape"][own], strict=True):
+    left, right = ahead["escape"][own]
+    for escape, label in ((left, "turn and run"), (right, None)):
         draw_path(escape, label, crosses=True, color=ESCAPE, linewidth=1.8, linestyle=(0, (4, 2)))
     draw_path(ahead["path"][own], "own path, rudder held", crosses=True, color=OWN, linewidth=2.6)
     labels = {own: "own missile", enemy: "incoming missile"}
-    for slot in np.flatnonzero(duel.missile_age[0] != GONE):
+    for slot in np.flatnonzero(duel.missile_age[0] != GONE).tolist():
         who = slot // CARRIED
         style: dict[str, Any] = {"color": OWN, "linestyle": (0, (1, 1))} if who == own else {"color": MISSILE}
         draw_path(ahead["missile"][slot], labels.pop(who, None), linewidth=2.0, **style)

@@ -74,7 +74,8 @@ def paths(pos: Tensor, vel: Tensor, held: Tensor, turn: Tensor, ticks: int, ever
     Returns:
         Positions [M, 1 + ticks // every, 2].
     """
-    return _paths(*_arrays(pos, vel, held, turn), ticks, every, PHYSICS, DT)
+    inputs: tuple[Any, ...] = (*_arrays(pos, vel, held, turn), ticks, every, PHYSICS, DT)
+    return _paths(*inputs)
 
 
 def chases(
