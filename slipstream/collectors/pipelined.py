@@ -396,12 +396,17 @@ class PipelinedDataCollector(Collector):
     def shutdown(self, timeout: float = SHUTDOWN_TIMEOUT_S) -> None:
         """End the thread after its current batch, and the base. May be called any number of times.
 
-        Raises:
-            RuntimeError: the env has not finished its rollout within `timeout` seconds.
+        An env that has not finished its rollout within `timeout` seconds is left alone, with a warning.
         """
         is_first, self._closed = not self._closed, True
         self._finalizer()
-        self._worker.close(timeout)
+        try:
+            self._worker.close(timeout)
+        except RuntimeError:
+            hanging = type(getattr(self.base, "env", self.base)).__name__
+            text = f"{hanging} has not finished its rollout {timeout:g} s after shutdown: its thread ends with the process"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            return
         if is_first:
             getattr(self.base, "shutdown", lambda: None)()
 

@@ -31,7 +31,8 @@ def unknown(what: str, given: str, known: Iterable[str], besides: str = "") -> C
 def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None = None) -> str:
     """Return the hint `: did you mean …?`, or nothing where no word is near.
 
-    Only the last parts of keys decide: the section is no likeness (`algo.banana`), and it may be the wrong part.
+    Only the last parts of keys decide: the section is no likeness (`algo.banana`), and it may be the wrong part. A key
+    with its unit left out is near (`env.wind` for `env.wind_mps2`).
 
     Args:
         word: As typed.
@@ -43,7 +44,8 @@ def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None =
 
     def likeness(key: str) -> tuple[float, float]:
         pairs = (leaf, key.rpartition(".")[2]), (word, key)
-        return tuple(difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)  # type: ignore[return-value]
+        part, complete = (difflib.SequenceMatcher(None, *pair).ratio() for pair in pairs)
+        return (_NEAR if pairs[0][1].startswith(f"{leaf}_") else part), complete
 
     best = max(named, key=likeness, default="")
     return f": did you mean '{named[best]}'?" if best and likeness(best)[0] >= _NEAR else ""

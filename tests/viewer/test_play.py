@@ -118,7 +118,7 @@ def test_play_takes_the_flags_of_view(tmp_path, capsys, monkeypatch):
     words = ["play", "opponent=placeholder", f"out={tmp_path}/games"]
     assert main([*words, "--host", "0.0.0.0", "--port", "0", "--no-browser"]) == 0
     assert "on another machine or a phone in this network: http://" in capsys.readouterr().out
-    for more, message in ((["port=8000"], "write --port"), (["--port", "99999"], "--port 99999 must be between")):
+    for more, message in ((["port=8000"], "unknown key 'port'"), (["--port", "99999"], "--port 99999 must be between")):
         assert main([*words, *more]) == 2
         assert message in capsys.readouterr().err
 
