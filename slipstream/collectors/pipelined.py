@@ -404,7 +404,7 @@ class PipelinedDataCollector(Collector):
             self._worker.close(timeout)
         except RuntimeError:
             hanging = type(getattr(self.base, "env", self.base)).__name__
-            text = f"{hanging} has not finished its rollout {timeout:g} s after shutdown: its thread ends with the process"
+            text = f"{hanging} has not finished its rollout {timeout:g} s after shutdown: its thread is left alone"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
             return
         if is_first:
