@@ -27,6 +27,14 @@ def small_linear(inputs: int, outputs: int) -> nn.Linear:
     return layer
 
 
+def linear_together(features: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
+    """Return the output of each layer; on a GPU by one product, because each small one takes as long as all."""
+    if not features.is_cuda:
+        return tuple(layer(features) for layer in layers)
+    weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+    return F.linear(features, weight, bias).split([layer.out_features for layer in layers], -1)
+
+
 class Head(nn.Module):
     """Compute the parameters of an action distribution from features."""
 
@@ -62,7 +70,11 @@ class BetaHead(Head):
 
     def forward(self, features: Tensor) -> Parameters:
         """Return alpha and beta, each [N, dims], both above 1: one peak, density 0 at the ends."""
-        return 1 + F.softplus(self.alpha_layer(features)) + 1e-6, 1 + F.softplus(self.beta_layer(features)) + 1e-6
+        return self.shapes(*linear_together(features, self.alpha_layer, self.beta_layer))
+
+    def shapes(self, alpha: Tensor, beta: Tensor) -> Parameters:
+        """Return alpha and beta of the outputs of their layers."""
+        return 1 + F.softplus(alpha) + 1e-6, 1 + F.softplus(beta) + 1e-6
 
     def sample(self, parameters: Parameters) -> Tensor:
         """Sample an action [N, dims]."""
@@ -195,9 +207,9 @@ class HybridHead(Head):
 
     def forward(self, features: Tensor, mask: Tensor | None = None) -> Parameters:
         """Return alpha and beta [N, real], logits [N, switches] and whether switches work [N, switches], 1 or 0."""
-        logits = self.switch_layer(features)
+        alpha, beta, logits = linear_together(features, self.beta.alpha_layer, self.beta.beta_layer, self.switch_layer)
         works = torch.ones_like(logits) if mask is None else (mask > 0.5).to(logits.dtype)
-        return *self.beta(features), logits, works
+        return *self.beta.shapes(alpha, beta), logits, works
 
     def sample(self, parameters: Parameters) -> Tensor:
         """Sample an action [N, dims]."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 from ppo_batches import SPEC, N, T, make_batch, make_policy, same, weights
 
-from slipstream.algorithms.base import apply_gradients, make_adam
+from slipstream.algorithms.base import PIECE, apply_gradients, make_adam, step_in_pieces
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.envs.specs import Discrete
 
@@ -241,3 +241,23 @@ def test_a_gradient_in_another_memory_order_is_applied():
     torch.optim.Adam([expected], lr=0.1, foreach=False).step()
     apply_gradients(make_adam([parameter], torch.tensor(0.1)), [gradient])
     torch.testing.assert_close(parameter, expected)
+
+
+@pytest.mark.parametrize("stop", [0.0, 1.0])
+def test_adam_in_pieces_is_adam(stop):
+    shapes = [(3, PIECE + 5), (7,), ()]
+    first = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    second = [torch.nn.Parameter(x.detach().clone()) for x in first]
+    whole, pieces = make_adam(first, torch.tensor(0.01)), make_adam(second, torch.tensor(0.01))
+    for take in (lambda: pieces.step(), lambda: step_in_pieces(pieces), lambda: step_in_pieces(pieces)):
+        for x, y in zip(first, second, strict=True):
+            x.grad = torch.randn_like(x)
+            y.grad = x.grad.clone()
+        whole.step()
+        take()
+        for optimizer in (whole, pieces):
+            optimizer.found_inf = torch.tensor(stop)
+            optimizer.grad_scale = torch.tensor(2.0)
+    assert all(torch.equal(x, y) for x, y in zip(first, second, strict=True))
+    held = [optimizer.state_dict()["state"] for optimizer in (whole, pieces)]
+    assert all(torch.equal(held[0][i][name], held[1][i][name]) for i in held[0] for name in held[0][i])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributions as dist
 
-from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead
+from slipstream.models.heads import BetaHead, CategoricalHead, GaussianHead, linear_together
 
 FEATURES = torch.randn(6, 5, generator=torch.Generator().manual_seed(3))
 MANY = 40_000
@@ -89,3 +89,15 @@ def test_an_impossible_category_is_never_drawn():
     log_p = torch.log_softmax(torch.tensor([0.0, 0.0, -1e4]), 0).expand(MANY, 3)
     assert head.sample((log_p,)).max() < 2
     torch.testing.assert_close(head.entropy((log_p[:1],)), torch.tensor([0.693147]))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_layers_in_one_product_are_those_layers():
+    layers = [torch.nn.Linear(256, n, device="cuda") for n in (3, 3, 1)]
+    features = torch.randn(500, 256, device="cuda", requires_grad=True)
+    for x, layer in zip(linear_together(features, *layers), layers, strict=True):
+        torch.testing.assert_close(x, layer(features), rtol=1e-3, atol=1e-3)
+    together = torch.autograd.grad(sum(x.sum() for x in linear_together(features, *layers)), features)[0]
+    apart = torch.autograd.grad(sum(layer(features).sum() for layer in layers), features)[0]
+    torch.testing.assert_close(together, apart, rtol=1e-3, atol=1e-3)
