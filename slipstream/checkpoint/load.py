@@ -19,7 +19,7 @@ from torch import Tensor
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.torch_files import Locator, locator, read_torch
-from slipstream.storage.background import THREADS, map_in_threads
+from slipstream.storage.background import run_in_threads
 from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk, free_scratch, take_scratch
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.files import refuse_outside_links, regular_files
@@ -365,20 +365,15 @@ class CheckpointFile:
                 target, left = left[: CHUNK_BYTES - start], left[CHUNK_BYTES - start :]
                 targets.setdefault((stream, chunk), []).append((start, target))
                 position += target.size
-        self._read_all(sorted(targets.items(), key=lambda job: job[0]))
+        run_in_threads(self._read_chunk, sorted(targets.items(), key=lambda job: job[0]))
         return found
 
     def check(self) -> None:
         """Read and decode every chunk; raise CorruptCheckpointError at the first one that is damaged."""
-        self._read_all([((s, i), []) for s, stream in enumerate(self.streams) for i in range(_chunks(stream.nbytes))])
+        chunks = [(s, i) for s, stream in enumerate(self.streams) for i in range(_chunks(stream.nbytes))]
+        run_in_threads(self._read_chunk, [(chunk, []) for chunk in chunks])
         if self._base is not None:
             self._base.check()
-
-    def _read_all(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
-        step = max(1, len(jobs) // (4 * THREADS))  # several chunks per task: handing one over takes 30 us
-        batches = [jobs[k : k + step] for k in range(0, len(jobs), step)]
-        for _ in map_in_threads(self._read_some, batches):
-            pass
 
     def close(self) -> None:
         """Close the file."""
@@ -392,14 +387,14 @@ class CheckpointFile:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _read_some(self, jobs: list[tuple[Chunk, list[Target]]]) -> None:
-        """Decode chunks and copy them to their targets; one that is all of a chunk is decoded in place."""
+    def _read_chunk(self, job: tuple[Chunk, list[Target]]) -> None:
+        """Decode a chunk and copy it to its targets; one that is all of the chunk is decoded in place."""
+        (s, i), targets = job
         scratch = take_scratch()
-        for (s, i), targets in jobs:
-            size = min(CHUNK_BYTES, self.streams[s].nbytes - i * CHUNK_BYTES)
-            if len(targets) == 1 and targets[0][1].size == size:
-                self._decode(s, i, targets[0][1], scratch)
-                continue
+        size = min(CHUNK_BYTES, self.streams[s].nbytes - i * CHUNK_BYTES)
+        if len(targets) == 1 and targets[0][1].size == size:
+            self._decode(s, i, targets[0][1], scratch)
+        else:
             chunk = scratch[0, :size]
             self._decode(s, i, chunk, scratch)
             for start, target in targets:

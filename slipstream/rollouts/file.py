@@ -10,10 +10,8 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import numpy as np
 import torch
 import zstandard
 
-from slipstream.storage.background import map_in_threads
+from slipstream.storage.background import map_in_threads, run_in_threads
 from slipstream.storage.codec.chunks import zstd_compressor
 from slipstream.storage.errors import DamagedFileError, TooLargeError
 from slipstream.storage.files import atomic_file
@@ -38,7 +36,6 @@ FAST, SMALL = 1, 9  # zstd's levels, for compression_level 1 to 9 and above
 MAX_WINDOW = 1 << 24  # bytes that opening a piece may take: a file can ask for 2 GB
 MOST_STORED = 0.5  # a successor with more steps of its own than this is stored completely
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-_WORTH_THREADS = 4 << 20  # bytes of a column
 
 
 @dataclass
@@ -248,12 +245,9 @@ class RolloutFile:
     def read(self, keys: Iterable[Any] | None = None, device: torch.device | str | None = None) -> Any:
         """Return the batch as it was saved; with `keys` these tensors alone."""
         chosen = find_keys(self.keys, keys)
-        self._claim(sum(self.columns[i].nbytes for i in chosen))
-        frames: dict[int, np.ndarray] = {}
-        for i in sorted(chosen, key=lambda i: self.columns[i].base is not None):
-            frames[i] = self._frames(i, frames)
-        tensors = {i: self._tensor(i, data, self.columns[i].shape, device) for i, data in frames.items()}
-        return self._assemble(self._tree if keys is None else self._part(chosen), tensors, list)
+        frames = self._frames(chosen)
+        tensors = {i: self._tensor(i, frames[i], self.columns[i].shape, device) for i in chosen}
+        return unflatten(self._tree if keys is None else self._part(chosen), tensors.__getitem__, self.container.reader)
 
     def read_slice(
         self, envs: Any = None, steps: Any = None, keys: Iterable[Any] | None = None, device: Any = None
@@ -266,27 +260,22 @@ class RolloutFile:
         if len(self.lead) == 1 and len(e) != 1:
             raise ValueError(f"{self.path} has the steps of one environment: leave envs out")
         lead = [len(e), len(s)][-len(self.lead) :]
+        chosen = find_keys(self.keys, keys)
         tensors = {}
-        for i in find_keys(self.keys, keys):
+        for i, frames in self._frames(chosen, e, s).items():
             column = self.columns[i]
-            self._claim(len(e) * len(s) * column.frame_bytes if column.is_steps else column.nbytes)
-            frames = self._frames_at(i, e, s) if column.is_steps else self._frames(i, {})
             shape = (*lead, *column.shape[len(lead) :]) if column.is_steps else column.shape
             tensors[i] = self._tensor(i, frames, shape, device)
 
         def batch_size(size: list[int]) -> list[int]:
             return [*lead, *size[len(lead) :]] if tuple(size[: len(lead)]) == self.lead else size
 
-        return self._assemble(self._part(set(tensors)), tensors, batch_size)
+        return unflatten(self._part(chosen), tensors.__getitem__, self.container.reader, batch_size=batch_size)
 
     def read_steps(self, keys: Iterable[Any] | None = None) -> dict[Key, Any]:
         """Return the tensors [envs, steps, ...] by key; those without steps are left out."""
         chosen = [i for i in sorted(find_keys(self.keys, keys)) if self.columns[i].is_steps]
-        self._claim(sum(self.columns[i].nbytes for i in chosen))
-        lead = (self.envs, self.steps)
-        frames: dict[int, np.ndarray] = {}
-        for i in sorted(chosen, key=lambda i: self.columns[i].base is not None):
-            frames[i] = self._frames(i, frames)
+        frames, lead = self._frames(chosen), (self.envs, self.steps)
         return {
             self.keys[i]: self._tensor(i, frames[i], (*lead, *self.columns[i].shape[len(self.lead) :])) for i in chosen
         }
@@ -310,63 +299,65 @@ class RolloutFile:
         """Return the tree of some columns, without plain values."""
         return select(self._tree, [show(self.keys[i]) for i in chosen], missing_ok=True)
 
-    def _assemble(self, tree: Any, tensors: dict[int, Any], batch_size: Callable[[list[int]], list[int]]) -> Any:
-        return unflatten(tree, tensors.__getitem__, self.container.reader, batch_size=batch_size)
-
     def _tensor(self, i: int, frames: np.ndarray, shape: tuple[int, ...], device: Any = None) -> Any:
         """Return frames as a tensor or array of `shape`, which shares their memory unless it goes to a device."""
         view = View(0, self.columns[i].dtype, shape, (), 0, "cpu")
         made = make_tensor(view, torch.from_numpy(frames.reshape(-1)))
         return made if device is None or isinstance(made, np.ndarray) else made.to(device)
 
-    def _frames(self, i: int, known: dict[int, np.ndarray]) -> np.ndarray:
-        """Return all frames of column i, uint8 [envs, steps, bytes]; `known` has those of columns read before."""
-        column = self.columns[i]
-        if column.base is None:
-            return self._stored(column)
-        base = known[column.base] if column.base in known else self._stored(self.columns[column.base])
-        out = np.empty_like(base)
+    def _frames(
+        self, chosen: Collection[int], envs: np.ndarray | None = None, steps: np.ndarray | None = None
+    ) -> dict[int, np.ndarray]:
+        """Return the frames of some columns, uint8 [envs, steps, bytes]: those of all, or of some environments and
+        steps."""
+        part = 1.0 if envs is None or steps is None else len(envs) * len(steps) / max(1, self.envs * self.steps)
+        sizes = [column.nbytes * part if column.is_steps else column.nbytes for column in self.columns]
+        self._claim(math.ceil(sum(sizes[i] for i in chosen)))
+        frames: dict[int, np.ndarray] = {}
+        for i in sorted(chosen, key=lambda i: self.columns[i].base is not None):  # a successor after its base
+            column = self.columns[i]
+            if column.base is not None:
+                frames[i] = self._successors(column, frames.get(column.base), envs, steps)
+            else:
+                frames[i] = self._stored(column, *((envs, steps) if column.is_steps else ()))
+        return frames
 
-        def copy(k: int, n: int) -> None:
-            envs = slice(len(out) * k // n, len(out) * (k + 1) // n)
-            out[envs, :-1] = base[envs, 1:]
-
-        _in_threads(copy, out.nbytes)
-        out[self._own(column)] = self._stored(column)[0]
-        return out
-
-    def _stored(self, column: Column) -> np.ndarray:
-        """Return everything that is stored of a column, uint8 [envs, steps, bytes]."""
-        out = np.empty((column.envs, column.steps, column.frame_bytes), np.uint8)
-
-        def decode(k: int, n: int) -> None:
-            for number, piece in islice(enumerate(column.pieces()), k, None, n):
-                self._read_piece(column, number, out[piece].reshape(-1))  # a view: pieces follow one another
-
-        _in_threads(decode, out.nbytes)
-        return out
-
-    def _frames_at(self, i: int, envs: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return frames of column i, uint8 [len(envs), len(steps), bytes]; no piece without them is decoded."""
-        column = self.columns[i]
-        if column.base is not None:
-            own = self._own(column)
+    def _successors(
+        self, column: Column, known: np.ndarray | None, envs: np.ndarray | None, steps: np.ndarray | None
+    ) -> np.ndarray:
+        """Return frames of a column that is the successor of another one, all of whose frames may be `known`."""
+        own, base = self._own(column), self.columns[column.base or 0]
+        if envs is not None and steps is not None:
             rank = (np.cumsum(own) - 1).reshape(own.shape)[np.ix_(envs, steps)]
             own = own[np.ix_(envs, steps)]
-            out = self._frames_at(column.base, envs, np.minimum(steps + 1, self.steps - 1))
-            out[own] = self._stored_at(column, np.zeros(1, np.int64), rank[own])[0]
+            out = self._stored(base, envs, np.minimum(steps + 1, self.steps - 1))
+            out[own] = self._stored(column, np.zeros(1, np.int64), rank[own])[0]
             return out
-        return self._stored_at(column, envs, steps)
+        before = self._stored(base) if known is None else known
+        out = np.empty_like(before)
+        parts = (np.array_split(x, 1 + (out.nbytes >> 20)) for x in (out, before))
+        run_in_threads(lambda pair: np.copyto(pair[0][:, :-1], pair[1][:, 1:]), list(zip(*parts, strict=True)))
+        out[own] = self._stored(column)[0]
+        return out
 
-    def _stored_at(self, column: Column, envs: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        out = np.empty((len(envs), len(steps), column.frame_bytes), np.uint8)
-        for number, (e, s) in enumerate(column.pieces()):
+    def _stored(self, column: Column, envs: np.ndarray | None = None, steps: np.ndarray | None = None) -> np.ndarray:
+        """Return what is stored of a column, uint8 [envs, steps, bytes]; no piece without them is decoded."""
+        count = (column.envs, column.steps) if envs is None or steps is None else (len(envs), len(steps))
+        out = np.empty((*count, column.frame_bytes), np.uint8)
+
+        def decode(piece: tuple[int, tuple[slice, slice]]) -> None:
+            number, (e, s) = piece
+            if envs is None or steps is None:
+                self._read_piece(column, number, out[e, s].reshape(-1))  # a view: pieces follow one another
+                return
             rows = np.flatnonzero((envs >= e.start) & (envs < e.stop))
             places = np.flatnonzero((steps >= s.start) & (steps < s.stop))
             if len(rows) and len(places):
                 part = np.empty((e.stop - e.start, s.stop - s.start, column.frame_bytes), np.uint8)
                 self._read_piece(column, number, part.reshape(-1))
                 out[np.ix_(rows, places)] = part[np.ix_(envs[rows] - e.start, steps[places] - s.start)]
+
+        run_in_threads(decode, list(enumerate(column.pieces())))
         return out
 
     def _read_piece(self, column: Column, number: int, out: np.ndarray) -> None:
@@ -391,16 +382,6 @@ class RolloutFile:
         if bits.dtype != np.uint8 or bits.shape != (-(-count // 8),):
             reader.fail(f"{what} are not those of the batch")
         return np.unpackbits(bits, count=count).view(bool).reshape(self.envs, self.steps)
-
-
-def _in_threads(function: Callable[[int, int], None], nbytes: int) -> None:
-    """Call `function(k, n)` for every k < n, in n threads if there are many bytes to work on."""
-    count = min(4, os.cpu_count() or 1) if nbytes >= _WORTH_THREADS else 1
-    if count == 1:
-        function(0, 1)
-    else:
-        with ThreadPoolExecutor(count) as threads:
-            list(threads.map(lambda k: function(k, count), range(count)))
 
 
 def show(key: Key) -> str:

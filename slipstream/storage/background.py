@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -238,6 +238,18 @@ def map_in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iter
                 yield waiting.popleft()()
         while waiting:
             yield waiting.popleft()()
+
+
+def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> None:
+    """Call `function(item)` for each item in several threads. They take runs of items: handing one over takes 30 us."""
+    step = max(1, len(items) // (4 * THREADS))
+
+    def run(start: int) -> None:
+        for item in items[start : start + step]:
+            function(item)
+
+    starts = range(0, len(items), step)
+    deque(map_in_threads(run, starts) if len(items) > THREADS else map(run, starts), maxlen=0)
 
 
 def close_after(close: Callable[[], Any], failure: type[SaveError], error: BaseException | None) -> None:
