@@ -137,14 +137,6 @@ def _check_loaded(state: Any, held: int, reader: Reader) -> None:
 
 def locator(map_location: Any) -> Locator:
     """Return a function that puts a storage on the device that `map_location` says, as `torch.load` takes it."""
-    given = f"map_location={map_location!r}"
-    if isinstance(map_location, (str, torch.device)):
-        try:
-            torch.device(map_location)
-        except RuntimeError as error:
-            raise ValueError(f"{given} is no device: {error}") from error
-    elif not (map_location is None or isinstance(map_location, dict) or callable(map_location)):
-        raise TypeError(f"{given} must be a device, its name, a dict of names, a function (storage, name) or None")
     restore = torch.serialization._get_restore_location(map_location)
 
     def place(storage: torch.UntypedStorage, saved: str) -> torch.UntypedStorage:
@@ -153,8 +145,8 @@ def locator(map_location: Any) -> Locator:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # of the user's function, or of a device that is not here
-            why = f"{type(error).__name__}: {first_line(error)}"
-            raise CheckpointError(f"{given}: a tensor of {saved} cannot be put on that device ({why})") from error
+            why = f"map_location={map_location!r}: a tensor of {saved} cannot be put there"
+            raise CheckpointError(f"{why} ({type(error).__name__}: {first_line(error)})") from error
         return getattr(moved, "_untyped_storage", moved)
 
     return place

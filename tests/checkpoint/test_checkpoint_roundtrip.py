@@ -242,11 +242,11 @@ def test_map_location_is_that_of_torch_load(name, tmp_path):
 def test_a_wrong_map_location_is_not_damage(compress, tmp_path):
     with AsyncCheckpointSaver() as saver:
         path = saver.save_async({"a": torch.ones(2)}, tmp_path / "c.pt", compress)
-    for place, error, word in [
-        (5, TypeError, "map_location=5 must be a device"),
-        ("gpu", ValueError, "map_location='gpu' is no device"),
-        (lambda storage, saved: 1 / 0, CheckpointError, "ZeroDivisionError"),
+    for place, word in [
+        (5, "map_location=5: a tensor of cpu cannot be put there"),
+        ("gpu", "map_location='gpu': .*tagged with gpu"),
+        (lambda storage, saved: 1 / 0, "ZeroDivisionError"),
     ]:
-        with pytest.raises(error, match=word) as caught:
+        with pytest.raises(CheckpointError, match=word) as caught:
             load_checkpoint(path, map_location=place)
         assert not isinstance(caught.value, CorruptCheckpointError)
