@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from small_worlds import CounterEnv, act
@@ -54,30 +53,3 @@ def test_a_part_can_be_loaded_alone(saved):
     assert torch.equal(part["action"], batches[2]["action"][[0, 2], 1:5])
     only = storage.load(4, keys=["reward"])
     assert list(only.keys(True, True)) == ["reward"] and torch.equal(only["reward"], batches[4]["reward"])
-
-
-def test_every_dtype_nesting_and_plain_value_is_kept(tmp_path):
-    floats = torch.randn(2, 3, 4)
-    data = {
-        "reward": torch.randn(2, 3),
-        "nested": {"deep": {"half": floats.half(), "bf16": floats.bfloat16(), "double": floats.double()}},
-        "flags": floats > 0,
-        "small": torch.arange(6, dtype=torch.int8).view(2, 3),
-        "byte": torch.arange(6, dtype=torch.uint8).view(2, 3),
-        "long": torch.arange(6).view(2, 3) * 2**40,
-        "complex": torch.randn(2, 3, dtype=torch.complex64),
-        "nan": torch.full((2, 3), torch.nan),
-        "array": np.arange(6, dtype=np.int16).reshape(2, 3),
-        "note": "hello",
-        "number": 3,
-        "list": [1, 2.5, "x"],
-    }
-    with RolloutStorage(tmp_path) as storage:
-        storage.save(data, 7)
-        back = storage.load(7)
-    for name in ("reward", "flags", "small", "byte", "long", "complex"):
-        assert back[name].dtype == data[name].dtype and torch.equal(back[name], data[name])
-    for name, tensor in data["nested"]["deep"].items():
-        assert back["nested"]["deep"][name].dtype == tensor.dtype and torch.equal(back["nested"]["deep"][name], tensor)
-    assert back["nan"].isnan().all() and np.array_equal(np.asarray(back["array"]), data["array"])
-    assert (back["note"], back["number"], list(back["list"])) == ("hello", 3, [1, 2.5, "x"])

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from helpers.states import DTYPES, random_tensor
 from hypothesis import strategies as st
-from saved_states import DTYPES, random_tensor
 
 shapes = st.lists(st.integers(0, 7), max_size=3).map(tuple)
 

@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 import torch
+from helpers.states import DTYPES, random_tensor, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from saved_states import DTYPES, random_tensor, same
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 

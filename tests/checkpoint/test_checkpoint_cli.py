@@ -1,6 +1,6 @@
 import pytest
 import torch
-from saved_states import same, training_state
+from helpers.states import same, training_state
 
 from slipstream import cli
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint

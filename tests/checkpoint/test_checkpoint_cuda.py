@@ -1,6 +1,6 @@
 import pytest
 import torch
-from saved_states import same
+from helpers.states import same
 
 from slipstream.algorithms.execution.graphs import forbid_sync
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint

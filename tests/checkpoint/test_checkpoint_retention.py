@@ -1,5 +1,5 @@
 import torch
-from saved_states import same, training_state
+from helpers.states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 

@@ -1,14 +1,13 @@
-import warnings
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from checkpoint_strategies import states
+from helpers.states import random_tensor, same, training_state
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from saved_states import random_tensor, same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, CorruptCheckpointError, load_checkpoint
 from slipstream.checkpoint.saver import round_moments
@@ -155,51 +154,6 @@ def test_moments_that_are_not_finite_stay_as_they_are(tmp_path):
     broken = torch.tensor([0xFFFFFFFF, 0x7F800001, 0x7F800000, 0xFF800000, 0x7F7FFFFF, 1], dtype=torch.uint32)
     loaded = round_trip({"exp_avg": broken.view(torch.float32)}, tmp_path, moments="int8")["exp_avg"]
     assert loaded.view(torch.uint32).tolist() == [0xFFFFFFFF, 0x7F800001, 0x7F800000, 0xFF800000, 0x7F800000, 0]
-
-
-SCHEDULERS = {
-    "MultiStepLR": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 4, 4], gamma=0.5),
-    "SequentialLR": lambda o: torch.optim.lr_scheduler.SequentialLR(
-        o, [torch.optim.lr_scheduler.ConstantLR(o, 0.1), torch.optim.lr_scheduler.MultiStepLR(o, [1, 3])], [2]
-    ),
-}
-
-
-def scheduled(name):
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0, momentum=0.9)
-    return optimizer, SCHEDULERS[name](optimizer)
-
-
-def rates(optimizer, scheduler, number):
-    steps = []
-    for _ in range(number):
-        optimizer.step()
-        scheduler.step()
-        steps.append(optimizer.param_groups[0]["lr"])
-    return steps
-
-
-@pytest.mark.parametrize("compress", FORMS)
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_a_schedulers_state_continues_as_if_never_saved(name, compress, tmp_path):
-    optimizer, scheduler = scheduled(name)
-    rates(optimizer, scheduler, 3)
-    saved = round_trip({"o": optimizer.state_dict(), "s": scheduler.state_dict()}, tmp_path, compress)
-    other, resumed = scheduled(name)
-    other.load_state_dict(saved["o"])
-    resumed.load_state_dict(saved["s"])
-    assert rates(other, resumed, 5) == rates(optimizer, scheduler, 5)
-
-
-def test_the_step_of_a_multi_step_scheduler_can_be_set(tmp_path):
-    optimizer, scheduler = scheduled("MultiStepLR")
-    state = round_trip(scheduler.state_dict(), tmp_path)
-    assert type(state["milestones"]) is Counter
-    scheduler.load_state_dict(state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        scheduler.step(4)  # a plain dict has no elements()
-    assert optimizer.param_groups[0]["lr"] == 0.125
 
 
 @pytest.mark.parametrize("value", [deque([1]), defaultdict(list), Path("x"), np.float32(2), b"x"], ids=repr)

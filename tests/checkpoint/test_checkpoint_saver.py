@@ -2,7 +2,7 @@ import os
 
 import pytest
 import torch
-from saved_states import same, training_state
+from helpers.states import same, training_state
 
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
 

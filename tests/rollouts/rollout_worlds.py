@@ -4,58 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
+from helpers.states import DTYPES, random_tensor
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from slipstream.rollouts.file import RolloutFile
-
-DTYPES = [
-    *(
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.int32,
-        torch.int64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float32,
-    ),
-    *(torch.float64, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2),
-]
-
-
-def bits(tensor: Any) -> bytes:
-    """A tensor's or array's numbers as bytes: NaN equals NaN, -0.0 is not 0.0."""
-    if isinstance(tensor, np.ndarray):
-        return np.ascontiguousarray(tensor).tobytes()
-    tensor = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    return tensor.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two batches are the same: kinds, keys, shapes, dtypes, bits."""
-    if isinstance(a, TensorDict):
-        alike = isinstance(b, TensorDict) and a.batch_size == b.batch_size and list(a.keys()) == list(b.keys())
-        return alike and all(same(a.get(k), b.get(k)) for k in a.keys())  # noqa: SIM118
-    if isinstance(a, dict):
-        return isinstance(b, dict) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, torch.Tensor | np.ndarray):
-        return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and bits(a) == bits(b)
-    if hasattr(a, "tolist") and not isinstance(a, np.generic):  # TensorDict's wrappers of what is no tensor
-        return type(a) is type(b) and a.tolist() == b.tolist()
-    return type(a) is type(b) and (a == b or a != a)
-
-
-def random_tensor(shape: tuple[int, ...], dtype: torch.dtype, seed: int, few: bool = False) -> torch.Tensor:
-    """Any bit pattern of the dtype; `few`: mostly zeros, as sparse observations are."""
-    rng = np.random.default_rng(seed)
-    raw = rng.integers(0, 2 if dtype == torch.bool else 256, int(np.prod(shape)) * dtype.itemsize, dtype=np.uint8)
-    if few:
-        raw[rng.random(raw.size) < 0.9] = 0
-    return torch.from_numpy(raw).view(dtype).reshape(shape) if raw.size else torch.empty(shape, dtype=dtype)
 
 
 @st.composite
@@ -65,7 +19,7 @@ def batches(draw: Any) -> TensorDict:
     out = TensorDict({}, batch_size=lead)
     for i in range(draw(st.integers(1, 5))):
         shape = (*lead, *draw(st.lists(st.integers(0, 6), max_size=2)))
-        tensor = random_tensor(shape, draw(st.sampled_from(DTYPES)), draw(st.integers(0, 99)), draw(st.booleans()))
+        tensor = random_tensor(shape, draw(st.sampled_from(DTYPES)), draw(st.integers(0, 99)))
         if len(lead) == 2 and draw(st.booleans()):  # time-major memory
             tensor = tensor.transpose(0, 1).contiguous().transpose(0, 1)
         key: Any = draw(st.sampled_from([f"k{i}", ("observation", f"o{i}"), ("a", "b", f"c{i}")]))

@@ -5,14 +5,14 @@ import threading
 import numpy as np
 import pytest
 import torch
+from helpers.states import same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rollout_worlds import batches, same, world
+from rollout_worlds import batches, world
 from tensordict import LazyStackedTensorDict, NonTensorStack, TensorDict
 
 from slipstream import RolloutStorage
 from slipstream.rollouts import file as rollout_file
-from slipstream.rollouts.file import Column
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -195,17 +195,6 @@ def test_only_the_pieces_asked_for_are_read(storage, monkeypatch):
     got = file.read_slice(envs=[9, 30], steps=slice(4, 8))
     assert torch.equal(got["lidar"], batch["lidar"][[9, 30], 4:8])
     assert read == [9 // 14, 30 // 14]  # 14 environments of 18 KB are a piece
-
-
-@given(st.integers(0, 50), st.integers(0, 300), st.integers(0, 70_000))
-def test_pieces_cover_every_frame_once(envs, steps, frame_bytes):
-    column = Column(("x",), "uint8", (), True, envs, steps, frame_bytes)
-    pieces = list(column.pieces())
-    seen = np.zeros((envs, steps), int)
-    for piece in pieces:
-        seen[piece] += 1
-        assert seen[piece].size * frame_bytes <= max(rollout_file.PIECE_BYTES, frame_bytes)
-    assert len(pieces) == column.num_pieces and (seen == (frame_bytes > 0)).all()
 
 
 def test_many_tensors_some_learning_some_there_twice(storage):

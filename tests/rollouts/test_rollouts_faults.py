@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.disks import FailingDisk, HeldDisk, put_in
+from helpers.states import same
 from helpers.workers import wait_for_error
-from rollout_worlds import flip, same, world
+from rollout_worlds import flip, world
 
 from slipstream import RolloutStorage
 from slipstream.rollouts.file import RolloutFile
 from slipstream.rollouts.storage import RolloutError
-from slipstream.storage.errors import DamagedFileError, UnsafeFolderError
+from slipstream.storage.errors import DamagedFileError
 
 HERE = Path(__file__).parent
 counts = pytest.mark.parametrize(
@@ -46,22 +47,6 @@ def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, monkeypatch, 
         assert same(world(), storage.load(0)) and same(world(first=9), storage.load(2))
         assert storage.get_stats()["failed"] == 1
     assert names(tmp_path) == [".writer.lock", "rollout_000000.slip", "rollout_000002.slip"]
-
-
-def test_an_error_of_the_last_save_reaches_close_and_another_error_keeps_its_place(tmp_path, monkeypatch):
-    put_in(monkeypatch, FailingDisk("fsync", 1))
-    storage = RolloutStorage(tmp_path)
-    storage.save(world(), 0)
-    with pytest.raises(RolloutError, match="No space"):
-        storage.close()
-    storage.close()
-    put_in(monkeypatch, FailingDisk("fsync", 1))
-    with pytest.raises(KeyError) as told, RolloutStorage(tmp_path) as other:
-        other.save(world(), 0)
-        raise KeyError("mine")
-    assert "No space" in told.value.__notes__[0]
-    with pytest.raises(RolloutError, match="shut down"):
-        storage.save(world(), 1)
 
 
 @pytest.mark.parametrize("policy", ["block", "drop_oldest", "raise"])
@@ -93,7 +78,10 @@ def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
         with subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", "")))},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join((str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", ""))),
+            },
         ) as victim:
             done = -1
             for _ in range(random.Random(n).randrange(1, 4)):
@@ -197,17 +185,6 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path):
     )  # and saves at exit, unasked
     with RolloutStorage(tmp_path) as storage:
         assert storage.iterations() == [0, 9]
-
-
-def test_a_folder_with_a_link_out_of_it_is_not_written_to(tmp_path):
-    mine = tmp_path / "mine.txt"
-    mine.write_text("mine")
-    folder = tmp_path / "rollouts"
-    folder.mkdir()
-    (folder / "rollout_000000.slip").symlink_to(mine)
-    with RolloutStorage(folder) as storage, pytest.raises(UnsafeFolderError, match=r"rollout_000000.slip"):
-        storage.save(world(), 0)
-    assert mine.read_text() == "mine" and names(folder) == ["rollout_000000.slip"]
 
 
 SHRINKS = """

@@ -6,7 +6,8 @@ import pytest
 import torch
 import zstandard
 from helpers.forged import put_together, take_apart
-from rollout_worlds import same, world
+from helpers.states import same
+from rollout_worlds import world
 
 from slipstream import RolloutStorage
 from slipstream.cli import main as slipstream

@@ -21,7 +21,3 @@ def read(held: BlockColumn, rows) -> np.ndarray:
     out = np.empty((rows.size, *held.shape), held.dtype)
     held.gather(rows, out)
     return out
-
-
-def same(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

@@ -34,27 +34,6 @@ def test_tasks_run_in_order_and_done_follows_each():
     assert worker.close() and worker.close()
 
 
-def test_room_is_made_by_dropping_what_waited_longest():
-    worker, gate, done = held(4)
-    worker.make_room(3, drop=True)
-    gate.set()
-    worker.close(30)
-    assert [i for i in done if i > 0] == [3, 4] and worker.dropped == 2
-    assert sorted(-i for i in done if i < 0) == [1, 2, 3, 4]
-
-
-def test_room_is_made_by_waiting():
-    worker, gate, _ = held(1)
-    waiting = threading.Thread(target=worker.make_room, args=(1,))
-    waiting.start()
-    waiting.join(0.05)
-    assert waiting.is_alive()
-    gate.set()
-    waiting.join(30)
-    assert not waiting.is_alive()
-    worker.close(30)
-
-
 def test_an_error_is_raised_once_and_work_goes_on():
     worker = BackgroundWorker("saver")
     future = worker.submit(lambda: 1 / 0, label="c_1.pt")

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from block_columns import column, frames_of, read, same
+from block_columns import column, frames_of, read
+from helpers.states import same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,19 +66,6 @@ def test_any_sequence_of_actions_keeps_exactly_the_rows(actions, codec, group, s
             with pytest.raises(IndexError, match=f"row {outside} "):
                 read(held, [head, outside])
     held.close()
-
-
-@pytest.mark.parametrize("dtype", ["bool", "uint8", "float16", "int16", "int64", "float64", "complex128"])
-@pytest.mark.parametrize("shape", [(), (1,), (2, 3)])
-def test_any_dtype_and_shape(dtype, shape):
-    rng = np.random.default_rng(0)
-    frames = (rng.normal(size=(500, *shape)) * 3).astype(dtype)
-    with column(shape, dtype, group=4) as held:
-        held.append(frames[:123])
-        held.append(frames[123:])
-        held.flush()
-        rows = rng.integers(0, 500, 300)
-        assert same(read(held, rows), frames[rows])
 
 
 def test_what_does_not_fit_is_refused_with_the_reason():

@@ -117,19 +117,6 @@ def test_names_that_do_not_fit_a_header_are_refused():
         TensorFileWriter(MemoryFile(), "test").finish("x" * 100_000_000)
 
 
-def test_a_container_in_memory(tmp_path):
-    file = MemoryFile()
-    writer = TensorFileWriter(file, "test")
-    size = writer.finish({"state": store_state(writer, STATE)})
-    data = file.join()
-    assert data.nbytes == size
-    for form in (data, data.tobytes()):
-        container = TensorFile.from_bytes(form, "test", "the state")
-        same_state(load_state(container, container.head["state"]))
-    with pytest.raises(DamagedFileError, match="the state: .*cut short"):
-        TensorFile.from_bytes(data[:50], "test", "the state")
-
-
 def test_another_kind_is_refused_by_name(tmp_path):
     with pytest.raises(DamagedFileError, match=r"c\.slip: this file is of the kind 'test', not 'ckpt'"):
         TensorFile.open(write(tmp_path / "c.slip"), "ckpt")
