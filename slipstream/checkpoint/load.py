@@ -241,14 +241,6 @@ Chunk = tuple[int, int]  # number of the stream, number in the stream
 Target = tuple[int, np.ndarray]  # where in the chunk, and the bytes to fill from there
 
 
-def open_container(path: Path, max_bytes: int | None = None, data: bytes | None = None) -> TensorFile:
-    """Open a `.slip` file, or its bytes in memory; `head` is not checked yet."""
-    reader = Reader(path, max_bytes=max_bytes, error=CorruptCheckpointError)
-    if data is not None:
-        return TensorFile.from_bytes(data, KIND, str(path), reader=reader)
-    return TensorFile.open(path, KIND, reader=reader)
-
-
 def read_base(container: TensorFile) -> tuple[str, bytes] | None:
     """Return name and identity of the complete file that a difference needs; None for a complete one."""
     reader, given = container.reader, container.head["base"]
@@ -274,7 +266,8 @@ class CheckpointFile:
     ) -> None:
         self.path = Path(path)
         self._base: CheckpointFile | None = None
-        self._container = open_container(self.path, max_bytes, data)
+        reader = Reader(self.path, max_bytes=max_bytes, error=CorruptCheckpointError)
+        self._container = TensorFile.open(path, KIND, reader=reader, data=data)
         try:
             with self._container.reader.parsing("the index"):
                 self._read_head(self._container.reader, self._container.head)

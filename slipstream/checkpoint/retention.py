@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.load import FORMS, number_of, open_container, read_base, series_of
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
+from slipstream.checkpoint.load import FORMS, KIND, number_of, read_base, series_of
 from slipstream.storage.files import point_link, remove_file, sync_folder
-from slipstream.storage.tensor_file import read_identity
+from slipstream.storage.tensor_file import Reader, TensorFile, read_identity
 
 
 def keep_last(saved: Path, count: int, bases: dict[Path, str]) -> list[Path]:
@@ -42,7 +42,8 @@ def base_of(path: Path) -> str:
     """Return the name of the file that a difference needs; "" for a complete, a torch, or a damaged file."""
     with contextlib.suppress(CheckpointError, OSError):
         if read_identity(path):
-            with open_container(path) as container, container.reader.parsing("the index"):
+            reader = Reader(path, error=CorruptCheckpointError)
+            with TensorFile.open(path, KIND, reader=reader) as container, reader.parsing("the index"):
                 base = read_base(container)
                 return base[0] if base else ""
     return ""

@@ -83,7 +83,7 @@ class CompressedFrames:
             writer.add(block.read(), name="blocks")
         dtype = str(self.dtype).removeprefix("torch.")
         writer.finish({"shape": list(self._column.shape), "dtype": dtype, "level": self.level})
-        return file.join().tobytes()
+        return file.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes, device: torch.device | str = "cpu") -> Self:

@@ -246,7 +246,7 @@ def write_bytes(memory: Memory, sampler: Sampler, lock: threading.Lock) -> np.nd
     rows = write_rows(memory, writer, index.head)[0] if index.tail > index.head else None
     state = store_state(writer, export_state(memory, sampler, lock))
     writer.finish({"rows": rows, "state": state})
-    return file.join()
+    return np.frombuffer(file.getbuffer(), np.uint8)
 
 
 def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:

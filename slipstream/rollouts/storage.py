@@ -106,11 +106,7 @@ class RolloutStorage(SnapshotSaver):
         self._queue(start, path, buffer, self._write, path, buffer, tree, lead, verbose)
         return path
 
-    def shutdown(self, timeout: float | None = 60) -> None:
-        """Finish the queue and release everything; raise errors that were not raised before. May be called twice."""
-        super().shutdown(timeout)
-
-    close = shutdown
+    close = SnapshotSaver.shutdown
 
     def _release_all(self) -> None:
         if self._lock is not None:

@@ -207,8 +207,6 @@ class Reader:
 
     def lz4(self, file: Any) -> Any:
         """Decompress an LZ4 frame, of a path or an open file; every part is claimed before the next one is read."""
-        import io
-
         import lz4.frame
 
         out = io.BytesIO()
@@ -260,10 +258,6 @@ class MemoryFile(io.BytesIO):
         """Overwrite bytes that were written before, such as a header."""
         self.seek(offset)
         self.write(data)
-
-    def join(self) -> np.ndarray:
-        """Return everything, uint8 [n]."""
-        return np.frombuffer(self.getbuffer(), np.uint8)
 
 
 class TensorFileWriter:
@@ -410,12 +404,16 @@ class TensorFile:
         self._read_header()
 
     @classmethod
-    def open(cls, path: str | Path, kind: str, *, reader: Reader | None = None) -> TensorFile:
-        """Open a file.
+    def open(
+        cls, path: str | Path, kind: str, *, reader: Reader | None = None, data: bytes | None = None
+    ) -> TensorFile:
+        """Open a file, or its bytes `data` if they were read before.
 
         Raises:
             DamagedFileError: (or the reader's own error) if the file is cut short, damaged or of another kind.
         """
+        if data is not None:
+            return cls.from_bytes(data, kind, str(path), reader=reader)
         return cls(kind, reader or Reader(path), fd=open_regular(path))
 
     @classmethod

@@ -449,7 +449,7 @@ def pack_state(state: Any) -> bytes:
     file = MemoryFile()
     writer = TensorFileWriter(file, KIND)
     writer.finish(store_state(writer, state))
-    return file.join().tobytes()
+    return file.getvalue()
 
 
 def unpack_state(data: Any, name: str) -> Any:

@@ -88,7 +88,7 @@ def test_entries_are_aligned_and_names_unique(tmp_path):
         writer.add_array(np.full(1, number, np.float64), name)
     writer.add_array(np.arange(3, dtype=">i4"), "big-endian")
     writer.finish(None)
-    data = file.join().tobytes()
+    data = file.getvalue()
     start = 8 + int.from_bytes(data[:8], "little")
     wide = {name: x for name, x in json.loads(data[8:start]).items() if x.get("dtype") == "F64"}
     assert len(wide) == len(names) and not start % 64 and not any(x["data_offsets"][0] % 8 for x in wide.values())

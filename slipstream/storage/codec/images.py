@@ -31,19 +31,28 @@ def with_aliases(**aliases: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def compress_image(img: np.ndarray | bytes, level: int = 9) -> bytes:
     """Compress one image to an LZ4 frame; `level` 0 (fast) to 16."""
-    return _lz4_frame().compress(_raw(img), compression_level=level, store_size=True)
+    raw: Any = np.ascontiguousarray(img).reshape(-1).view(np.uint8).data if isinstance(img, np.ndarray) else img
+    return _lz4_frame().compress(raw, compression_level=level, store_size=True)
 
 
 def decompress_image(data: bytes, shape: tuple[int, ...] | None = None, dtype: Any = np.uint8) -> np.ndarray:
     """Return the image of `compress_image`; without a shape a flat array. Raises CodecError."""
-    flat = _open(data, None if shape is None else math.prod(shape) * np.dtype(dtype).itemsize, dtype)
+    frame, expected = _lz4_frame(), None if shape is None else math.prod(shape) * np.dtype(dtype).itemsize
+    try:
+        size = frame.get_frame_info(data)["content_size"]
+        if expected is not None and size != expected:  # before any memory is taken
+            raise CodecError(f"shape and dtype need {expected} bytes, the data have {size}")
+        if size > 255 * len(data):  # the most that LZ4 can compress
+            raise CodecError(f"{len(data)} bytes cannot hold the {size} that they claim")
+        flat = np.frombuffer(frame.decompress(data, return_bytearray=True), dtype)
+    except (RuntimeError, ValueError) as error:
+        raise error if isinstance(error, CodecError) else CodecError(f"no LZ4 frame: {error}") from error
     return flat if shape is None else flat.reshape(shape)
 
 
 def compress_image_seq(images: np.ndarray | Iterable[np.ndarray], level: int = 9) -> bytes:
     """Compress images of one shape and dtype to one LZ4 frame: smaller than each alone, decompressed only together."""
-    stacked = images if isinstance(images, np.ndarray) else np.stack(list(images))
-    return _lz4_frame().compress(_raw(stacked), compression_level=level, store_size=True)
+    return compress_image(images if isinstance(images, np.ndarray) else np.stack(list(images)), level)
 
 
 @with_aliases(compressed_data="data", batch_size="seq_len")
@@ -52,26 +61,7 @@ def decompress_image_seq(data: bytes, image_shape: tuple[int, ...], seq_len: int
 
     `data` may be called compressed_data, and `seq_len` batch_size.
     """
-    return _open(data, seq_len * math.prod(image_shape) * np.dtype(dtype).itemsize, dtype).reshape(
-        seq_len, *image_shape
-    )
-
-
-def _raw(images: np.ndarray | bytes) -> Any:
-    return np.ascontiguousarray(images).reshape(-1).view(np.uint8).data if isinstance(images, np.ndarray) else images
-
-
-def _open(data: bytes, expected: int | None, dtype: Any) -> np.ndarray:
-    frame = _lz4_frame()
-    try:
-        size = frame.get_frame_info(data)["content_size"]
-        if expected is not None and size != expected:  # before any memory is taken
-            raise CodecError(f"shape and dtype need {expected} bytes, the data have {size}")
-        if size > 255 * len(data):  # the most that LZ4 can compress
-            raise CodecError(f"{len(data)} bytes cannot hold the {size} that they claim")
-        return np.frombuffer(frame.decompress(data, return_bytearray=True), dtype)
-    except (RuntimeError, ValueError) as error:
-        raise error if isinstance(error, CodecError) else CodecError(f"no LZ4 frame: {error}") from error
+    return decompress_image(data, (seq_len, *image_shape), dtype)
 
 
 def _lz4_frame() -> Any:
