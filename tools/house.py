@@ -40,7 +40,7 @@ GOALS = {
 LIMITS = GOALS | {  # folders that are not yet at their goal
     "sim and root": 500,
     "algorithms": 2083,
-    "checkpoint": 1149,
+    "checkpoint": 875,
     "cli": 1738,
     "collectors": 1941,
     "config": 1229,
@@ -48,10 +48,10 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "envs": 1010,
     "models": 1272,
     "monitor": 551,
-    "recordings": 322,
+    "recordings": 279,
     "replay": 3180,
-    "rollouts": 1367,
-    "storage": 3997,
+    "rollouts": 725,
+    "storage": 3205,
     "tasks": 8440,  # of it 1,600 for issue 37 (maps, rules, cameras, groups) and 240 for issue 41 (real drones)
     "training": 2626,
     "ui": 512,
