@@ -37,9 +37,9 @@ from slipstream.cli import check_output
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import split_keys
 from slipstream.config.values import BOOLEANS
+from slipstream.deploy.links import TRANSPORTS, open_link
 from slipstream.deploy.loop import FlightLog, fly
 from slipstream.deploy.pilot import Decision, Limits, Pilot
-from slipstream.deploy.transports import TRANSPORTS, open_link
 from slipstream.sim.processes import python_command, python_environment
 
 PILOT_KEYS = ("onnx", "goal", "env.shield", "fence", "heights", "log", "tracked")

@@ -5,10 +5,10 @@ ROS 2 puts topics under `rt/` and mangles the names of types. Its messages are f
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
-import types
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -21,51 +21,51 @@ CONFIG = """<General><Interfaces><NetworkInterface {interface}/></Interfaces><Al
 </General><Discovery><ParticipantIndex>auto</ParticipantIndex><Peers>{peers}</Peers></Discovery>"""
 
 
+# Type: its fields. An earlier type is named without its package.
+MESSAGES = """
+builtin_interfaces Time: int32 sec, uint32 nanosec
+std_msgs Header: Time stamp, string frame_id
+geometry_msgs Point: float64 x, float64 y, float64 z
+geometry_msgs Vector3: float64 x, float64 y, float64 z
+geometry_msgs Quaternion: float64 x, float64 y, float64 z, float64 w
+geometry_msgs Pose: Point position, Quaternion orientation
+geometry_msgs Twist: Vector3 linear, Vector3 angular
+geometry_msgs PoseWithCovariance: Pose pose, float64[36] covariance
+geometry_msgs TwistWithCovariance: Twist twist, float64[36] covariance
+geometry_msgs TwistStamped: Header header, Twist twist
+nav_msgs Odometry: Header header, string child_frame_id, PoseWithCovariance pose, TwistWithCovariance twist
+sensor_msgs PointField: string name, uint32 offset, uint8 datatype, uint32 count
+sensor_msgs PointCloud2: Header header, uint32 height, uint32 width, PointField[] fields, bool is_bigendian, \
+uint32 point_step, uint32 row_step, uint8[] data, bool is_dense
+sensor_msgs LaserScan: Header header, float32 angle_min, float32 angle_max, float32 angle_increment, \
+float32 time_increment, float32 scan_time, float32 range_min, float32 range_max, float32[] ranges, float32[] intensities
+"""
+
+
 @cache
 def message_types() -> dict[tuple[str, str], Any]:
     """Return the classes of ROS 2's messages, by package and name."""
     try:
-        import cyclonedds.idl.types as idl
-        from cyclonedds.idl import IdlStruct
+        from cyclonedds.idl import IdlStruct, types
         from cyclonedds.idl.annotations import final
     except ImportError:
         raise ImportError("transport=dds needs CycloneDDS: pip install 'slipstream-rl[fly]'") from None
+    idl: Any = types
+    meta: Any = type(IdlStruct)
+    kinds: dict[str, tuple[Any, Any]] = {"string": (str, str), "bool": (bool, bool)}  # the type and its default
+    kinds |= {name: (getattr(idl, name), int) for name in ("uint8", "int32", "uint32")}
+    kinds |= {name: (getattr(idl, name), float) for name in ("float32", "float64")}
+    kinds["float64[36]"] = idl.array[idl.float64, 36], lambda: [0.0] * 36
     made: dict[tuple[str, str], Any] = {}
-
-    def struct(package: str, name: str, /, **fields: tuple[Any, Callable[[], Any]]) -> Callable[[], Any]:
-        def fill(namespace: dict[str, Any]) -> None:
-            namespace["__annotations__"] = {key: kind for key, (kind, _) in fields.items()}
-            namespace |= {key: field(default_factory=default) for key, (_, default) in fields.items()}
-
-        base = types.new_class(f"{name}_", (IdlStruct,), {"typename": f"{package}.msg.dds_.{name}_"}, fill)
-        made[package, name] = final(dataclass(base))
-        return made[package, name]
-
-    def of(kind: Any) -> tuple[Any, Any]:
-        return kind, kind
-
-    text, flag, double, single = of(str), of(bool), (idl.float64, float), (idl.float32, float)
-    byte, unsigned = (idl.uint8, int), (idl.uint32, int)
-    covariance = (idl.array[idl.float64, 36], lambda: [0.0] * 36)
-    stamp = of(struct("builtin_interfaces", "Time", sec=(idl.int32, int), nanosec=unsigned))
-    header = of(struct("std_msgs", "Header", stamp=stamp, frame_id=text))
-    point = of(struct("geometry_msgs", "Point", x=double, y=double, z=double))
-    vector = of(struct("geometry_msgs", "Vector3", x=double, y=double, z=double))
-    quaternion = of(struct("geometry_msgs", "Quaternion", x=double, y=double, z=double, w=double))
-    pose = of(struct("geometry_msgs", "Pose", position=point, orientation=quaternion))
-    twist = of(struct("geometry_msgs", "Twist", linear=vector, angular=vector))
-    pose_cov = of(struct("geometry_msgs", "PoseWithCovariance", pose=pose, covariance=covariance))
-    twist_cov = of(struct("geometry_msgs", "TwistWithCovariance", twist=twist, covariance=covariance))
-    struct("geometry_msgs", "TwistStamped", header=header, twist=twist)
-    struct("nav_msgs", "Odometry", header=header, child_frame_id=text, pose=pose_cov, twist=twist_cov)
-    point_field = struct("sensor_msgs", "PointField", name=text, offset=unsigned, datatype=byte, count=unsigned)
-    size, steps = {"height": unsigned, "width": unsigned}, {"point_step": unsigned, "row_step": unsigned}
-    fields = {"fields": (idl.sequence[point_field], list), "is_bigendian": flag}
-    data = {"data": (idl.sequence[idl.uint8], list), "is_dense": flag}
-    struct("sensor_msgs", "PointCloud2", header=header, **size, **fields, **steps, **data)
-    angles = dict.fromkeys(("angle_min", "angle_max", "angle_increment", "time_increment", "scan_time"), single)
-    ranges = dict.fromkeys(("ranges", "intensities"), (idl.sequence[idl.float32], list))
-    struct("sensor_msgs", "LaserScan", header=header, **angles, range_min=single, range_max=single, **ranges)
+    for package, name, fields in re.findall(r"(\w+) (\w+): (.+)", MESSAGES):
+        annotations: dict[str, Any] = {}
+        namespace: dict[str, Any] = {"__annotations__": annotations, "__module__": __name__}
+        for base, key in re.findall(r"([\w\[\]]+) (\w+)", fields):
+            kind, default = (idl.sequence[kinds[base[:-2]][0]], list) if base.endswith("[]") else kinds[base]
+            annotations[key], namespace[key] = kind, field(default_factory=default)
+        struct = meta(f"{name}_", (IdlStruct,), namespace, typename=f"{package}.msg.dds_.{name}_")
+        kinds[name] = (final(dataclass(struct)),) * 2
+        made[package, name] = kinds[name][0]
     return made
 
 
@@ -108,20 +108,16 @@ class DdsLink:
     def receive(self, timeout_s: float) -> list[Message]:
         """Return the messages that came, after at most `timeout_s`."""
         self._waitset.wait(max(1, int(timeout_s * 1e9)))
-        found: list[Message] = []
+        received: list[Message] = []
         for topic, reader in self._readers.items():
             for m in reader.take(20):
-                try:
-                    stamp = m.header.stamp
-                    found.append(self._convert.read(topic, m, stamp.sec + stamp.nanosec * 1e-9))
-                except (ValueError, AttributeError):  # not a message of ours, or one without a valid sample
-                    continue
-        return found
+                with contextlib.suppress(ValueError, AttributeError):  # not a message of ours, or no valid sample
+                    received.append(self._convert.read(topic, m))
+        return received
 
     def send(self, message: Message) -> None:
         """Send one message."""
         topic, m = self._convert.write(message)
-        m.header.stamp.sec, m.header.stamp.nanosec = int(message.stamp // 1), int(message.stamp % 1 * 1e9)
         self._writers[topic].write(m)
 
     def close(self) -> None:

@@ -10,27 +10,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from slipstream.deploy.links import Link
 from slipstream.deploy.messages import Command, Message, pack, unpack, yaw_of
 from slipstream.deploy.pilot import Decision, Limits, Pilot
 
 CLOCK = struct.Struct("<d")  # before a message in the log: when it arrived
-
-
-class Link(Protocol):
-    """A transport."""
-
-    def receive(self, timeout_s: float) -> list[Message]:
-        """Return what came, after at most `timeout_s`."""
-
-    def send(self, message: Message) -> None:
-        """Send one message."""
-
-    def close(self) -> None:
-        """Release sockets and threads."""
 
 
 @dataclass

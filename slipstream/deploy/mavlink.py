@@ -3,13 +3,13 @@
 | message | content |
 |---|---|
 | ODOMETRY | local NED pose, velocity in the body or in NED. Without it: LOCAL_POSITION_NED with ATTITUDE_QUATERNION |
-| OBSTACLE_DISTANCE | a ring of distances; if OBSTACLE_DISTANCE_3D of the same time came before, those are the cloud |
-| TUNNEL | type 40001: up to 3 tracked obstacles; MAVLink has no message for them with velocities |
+| OBSTACLE_DISTANCE | a ring of distances, level and around the body |
+| TUNNEL | type 40001: 3-D clouds and tracked obstacles, as pieces of `messages.pack` |
 | SET_POSITION_TARGET_LOCAL_NED | the command: velocity and yaw |
 | HEARTBEAT | once a second, as an onboard computer |
 
 A pilot listens on the address and answers the first system that it hears. It sends nothing but these last two: it never
-arms and never changes the mode.
+arms and never changes the mode. Once a cloud came, rings are not used.
 """
 
 from __future__ import annotations
@@ -23,25 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.deploy.messages import (
-    Cloud,
-    Command,
-    Message,
-    Obstacles,
-    Odometry,
-    rotation,
-    swap_attitude,
-    swap_frd_flu,
-    swap_ned_enu,
-    swap_yaw,
-)
+from slipstream.deploy import messages as frames
+from slipstream.deploy.links import AT_ONCE, split_address
+from slipstream.deploy.messages import Cloud, Command, Message, Odometry, pack, rotation, unpack
 from slipstream.deploy.sensors import scan_points
-from slipstream.deploy.udp import split_address
 
 VELOCITY_AND_YAW = 0b0000_1001_1100_0111  # type_mask: position, acceleration and yaw rate are ignored
-TUNNEL_TYPE, PER_TUNNEL = 40_001, 3  # a type for private use; rows of 8 float32
-RING = 72
-NO_HIT = 65_535
+TUNNEL_TYPE = 40_001  # for private use
+PIECE, PIECE_BYTES = struct.Struct("<HHH"), 120  # before a piece of a message: its number, the piece, all pieces
+RING, NO_HIT = 72, 65_535
 
 
 class MavlinkLink:
@@ -55,36 +45,44 @@ class MavlinkLink:
             raise ImportError("transport=mavlink needs pymavlink: pip install 'slipstream-rl[fly]'") from None
         split_address(address)
         self.role = role
-        system = (1, 1) if role == "vehicle" else (1, 191)  # MAV_COMP_ID_ONBOARD_COMPUTER
-        way = "udpout" if role == "vehicle" else "udpin"
-        settings = {"source_system": system[0], "source_component": system[1], "dialect": "ardupilotmega"}
+        way, component = ("udpout", 1) if role == "vehicle" else ("udpin", 191)  # MAV_COMP_ID_ONBOARD_COMPUTER
+        settings = {"source_system": 1, "source_component": component, "dialect": "ardupilotmega"}
         self.connection = mavutil.mavlink_connection(f"{way}:{address}", **settings)
         self._mav, self._mavlink, self._beat = self.connection.mav, mavutil.mavlink, -math.inf
-        self._points: tuple[int, list[Any]] = (0, [])  # of one time_boot_ms
-        self._rows: tuple[int, list[Any]] = (0, [])  # of one stamp
         self._attitude: Any = None
+        self._sent, self._pieces, self._has_clouds = 0, (-1, b""), False
 
     def receive(self, timeout_s: float) -> list[Message]:
         """Return what came, after at most `timeout_s`."""
-        found: list[Message] = []
+        received: list[Message] = []
         self.connection.select(timeout_s)
-        while len(found) < 100 and (message := self.connection.recv_msg()) is not None:
-            read = getattr(self, f"_read_{message.get_type().lower()}", None)
-            known = self.role == "vehicle" or message.get_srcSystem() == self.connection.target_system
-            if read and known:  # from the system whose heartbeat came first
+        for _ in range(AT_ONCE):
+            if (m := self.connection.recv_msg()) is None:
+                break
+            # from the system whose heartbeat came first
+            if self.role == "vehicle" or m.get_srcSystem() == self.connection.target_system:
                 with contextlib.suppress(ValueError, OverflowError):  # numbers that cannot be
-                    found += read(message)
-        return found
+                    message = self._read(m)
+                    received += [] if message is None else [message]
+        return received
 
     def send(self, message: Message) -> None:
         """Send one message, and a heartbeat when it is due."""
+        m = self._mavlink
         if time.monotonic() - self._beat > 1:
-            self._beat, m = time.monotonic(), self._mavlink
-            if self.role == "pilot":
-                self._mav.heartbeat_send(m.MAV_TYPE_ONBOARD_CONTROLLER, m.MAV_AUTOPILOT_INVALID, 0, 0, 0)
-            else:
-                self._mav.heartbeat_send(m.MAV_TYPE_QUADROTOR, m.MAV_AUTOPILOT_GENERIC, 0, 0, m.MAV_STATE_ACTIVE)
-        getattr(self, f"_send_{type(message).__name__.lower()}")(message)
+            self._beat = time.monotonic()
+            kind = (m.MAV_TYPE_ONBOARD_CONTROLLER, m.MAV_AUTOPILOT_INVALID, 0, 0, 0)
+            if self.role == "vehicle":
+                kind = (m.MAV_TYPE_QUADROTOR, m.MAV_AUTOPILOT_GENERIC, 0, 0, m.MAV_STATE_ACTIVE)
+            self._mav.heartbeat_send(*kind)
+        if isinstance(message, Command):
+            self._send_command(message)
+        elif isinstance(message, Odometry):
+            self._send_odometry(message)
+        else:
+            self._send_packed(message)
+            if isinstance(message, Cloud):
+                self._send_ring(message)
 
     def close(self) -> None:
         """Close the socket."""
@@ -92,107 +90,89 @@ class MavlinkLink:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def _read_odometry(self, m: Any) -> list[Message]:
-        if m.frame_id != self._mavlink.MAV_FRAME_LOCAL_NED:
-            return []
-        velocity = np.array((m.vx, m.vy, m.vz))
-        if m.child_frame_id == self._mavlink.MAV_FRAME_BODY_FRD:
-            velocity = rotation(np.array(m.q)) @ velocity
-        return [_odometry(m.time_usec * 1e-6, (m.x, m.y, m.z), velocity, m.q)]
+    def _read(self, m: Any) -> Message | None:
+        """Return the message of ours that a MAVLink message is, or completes."""
+        kind, frame = m.get_type(), self._mavlink
+        if kind == "ODOMETRY" and m.frame_id == frame.MAV_FRAME_LOCAL_NED:
+            velocity = np.array((m.vx, m.vy, m.vz))
+            if m.child_frame_id == frame.MAV_FRAME_BODY_FRD:
+                velocity = rotation(np.array(m.q)) @ velocity
+            return _odometry(m.time_usec * 1e-6, m, velocity, m.q)
+        if kind == "ATTITUDE_QUATERNION":
+            self._attitude = m.q1, m.q2, m.q3, m.q4
+        if kind == "LOCAL_POSITION_NED" and self._attitude is not None:
+            return _odometry(m.time_boot_ms * 1e-3, m, (m.vx, m.vy, m.vz), self._attitude)
+        if kind == "OBSTACLE_DISTANCE" and m.frame == frame.MAV_FRAME_BODY_FRD and not self._has_clouds:
+            ranges = np.where(np.array(m.distances) == NO_HIT, np.inf, np.array(m.distances) / 100)
+            first, step = -math.radians(m.angle_offset), -math.radians(m.increment_f or m.increment)  # clockwise
+            return Cloud(
+                m.time_usec * 1e-6, scan_points(ranges, first, step, m.min_distance / 100, m.max_distance / 100)
+            )
+        if kind == "TUNNEL" and m.payload_type == TUNNEL_TYPE and m.payload_length > PIECE.size:
+            return self._read_piece(bytes(m.payload[: m.payload_length]))
+        if kind == "SET_POSITION_TARGET_LOCAL_NED" and self.role == "vehicle" and m.type_mask == VELOCITY_AND_YAW:
+            velocity = frames.swap_ned_enu((m.vx, m.vy, m.vz))
+            return Command(m.time_boot_ms * 1e-3, (*velocity, frames.swap_yaw(m.yaw)))
+        return None
 
-    def _read_attitude_quaternion(self, m: Any) -> list[Message]:
-        self._attitude = (m.q1, m.q2, m.q3, m.q4)
-        return []
-
-    def _read_local_position_ned(self, m: Any) -> list[Message]:
-        if self._attitude is None:
-            return []
-        return [_odometry(m.time_boot_ms * 1e-3, (m.x, m.y, m.z), (m.vx, m.vy, m.vz), self._attitude)]
-
-    def _read_obstacle_distance_3d(self, m: Any) -> list[Message]:
-        if m.frame == self._mavlink.MAV_FRAME_BODY_FRD:
-            if self._points[0] != m.time_boot_ms:
-                self._points = m.time_boot_ms, []
-            self._points[1].append((m.x, m.y, m.z))
-        return []
-
-    def _read_obstacle_distance(self, m: Any) -> list[Message]:
-        if m.frame != self._mavlink.MAV_FRAME_BODY_FRD:
-            return []
-        stamp_ms = m.time_usec // 1000
-        (points_ms, hits), self._points = self._points, (0, [])
-        if points_ms == stamp_ms and hits:
-            return [Cloud(stamp_ms * 1e-3, swap_frd_flu(np.array(hits)))]
-        ranges = np.where(np.array(m.distances) == NO_HIT, np.inf, np.array(m.distances) / 100)
-        step = math.radians(m.increment_f or m.increment)  # clockwise
-        low, high = m.min_distance / 100, m.max_distance / 100
-        points = scan_points(ranges, -math.radians(m.angle_offset), -step, low, high)
-        return [Cloud(stamp_ms * 1e-3, points)]
-
-    def _read_tunnel(self, m: Any) -> list[Message]:
-        if m.payload_type != TUNNEL_TYPE or m.payload_length % 32 != 8:
-            return []
-        data = bytes(m.payload[: m.payload_length])
-        stamp_ms, first, count = struct.unpack("<IHH", data[:8])
-        if first == 0:
-            self._rows = stamp_ms, []
-        self._rows[1].extend(np.frombuffer(data[8:], "<f4").reshape(-1, 8))
-        complete = self._rows[0] == stamp_ms and len(self._rows[1]) == count
-        return [Obstacles(stamp_ms * 1e-3, np.array(self._rows[1]).reshape(-1, 8))] if complete else []
-
-    def _read_set_position_target_local_ned(self, m: Any) -> list[Message]:
-        if self.role != "vehicle" or m.type_mask != VELOCITY_AND_YAW:
-            return []
-        velocity = swap_ned_enu((m.vx, m.vy, m.vz))
-        return [Command(m.time_boot_ms * 1e-3, np.array((*velocity, swap_yaw(m.yaw))))]
+    def _read_piece(self, data: bytes) -> Message | None:
+        """Keep a piece of a packed message; return the message if it was the last one and none is missing."""
+        number, piece, count = PIECE.unpack_from(data)
+        before = b"" if piece == 0 else self._pieces[1] if self._pieces[0] == number else None
+        if before is None or len(before) != piece * PIECE_BYTES:
+            return None
+        self._pieces = number, before + data[PIECE.size :]
+        if piece + 1 < count:
+            return None
+        message = unpack(self._pieces[1])
+        self._has_clouds |= isinstance(message, Cloud)
+        return message
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def _send_command(self, message: Message) -> None:
-        x, y, z, yaw = message.values[0]
-        velocity = swap_ned_enu((x, y, z))
-        frame, boot_ms = self._mavlink.MAV_FRAME_LOCAL_NED, _milliseconds(message.stamp)
+        velocity, zeros = frames.swap_ned_enu(message.values[0, :3]), (0.0, 0.0, 0.0)
+        frame, boot_ms = self._mavlink.MAV_FRAME_LOCAL_NED, int(message.stamp * 1e3) % 2**32
         target = self.connection.target_system or 1, self.connection.target_component
-        zeros = (0.0, 0.0, 0.0)
+        turn = frames.swap_yaw(message.values[0, 3]), 0.0
         self._mav.set_position_target_local_ned_send(
-            boot_ms, *target, frame, VELOCITY_AND_YAW, *zeros, *velocity, *zeros, swap_yaw(yaw), 0.0
+            boot_ms, *target, frame, VELOCITY_AND_YAW, *zeros, *velocity, *zeros, *turn
         )
 
     def _send_odometry(self, message: Message) -> None:
         values, m = message.values[0], self._mavlink
-        quat, unknown = swap_attitude(values[6:]), [math.nan] + [0.0] * 20
-        velocity = rotation(quat).T @ swap_ned_enu(values[3:6]) if np.isfinite(values).all() else values[3:6]
-        frames = m.MAV_FRAME_LOCAL_NED, m.MAV_FRAME_BODY_FRD
-        numbers = *swap_ned_enu(values[:3]), quat, *velocity, 0.0, 0.0, 0.0, unknown, unknown
-        self._mav.odometry_send(_microseconds(message.stamp), *frames, *numbers)
+        quat, unknown = frames.swap_attitude(values[6:]), [math.nan] + [0.0] * 20
+        velocity = values[3:6]
+        if np.isfinite(values).all():
+            velocity = rotation(quat).T @ frames.swap_ned_enu(velocity)
+        numbers = *frames.swap_ned_enu(values[:3]), quat, *velocity, 0.0, 0.0, 0.0, unknown, unknown
+        self._mav.odometry_send(_microseconds(message), m.MAV_FRAME_LOCAL_NED, m.MAV_FRAME_BODY_FRD, *numbers)
 
-    def _send_cloud(self, message: Message) -> None:
-        points, m = swap_frd_flu(message.values), self._mavlink
-        stamp_ms = _milliseconds(message.stamp)
-        ring = np.full(RING, NO_HIT)
-        for x, y, z in points:
-            self._mav.obstacle_distance_3d_send(stamp_ms, 0, m.MAV_FRAME_BODY_FRD, NO_HIT, x, y, z, 0.0, 100.0)
-            if abs(z) < 0.02 and math.isfinite(x):
-                k = round(math.atan2(y, x) / (2 * math.pi / RING)) % RING
-                ring[k] = min(ring[k], round(100 * math.hypot(x, y)))
-        frame = {"increment_f": 360 / RING, "angle_offset": 0.0, "frame": m.MAV_FRAME_BODY_FRD}
-        self._mav.obstacle_distance_send(stamp_ms * 1000, 0, ring.tolist(), 0, 1, NO_HIT - 1, **frame)
+    def _send_packed(self, message: Message) -> None:
+        data = pack(message)
+        self._sent = (self._sent + 1) % 2**16
+        pieces = [data[k : k + PIECE_BYTES] for k in range(0, len(data), PIECE_BYTES)]
+        for k, piece in enumerate(pieces):
+            payload = PIECE.pack(self._sent, k, len(pieces)) + piece
+            self._mav.tunnel_send(0, 0, TUNNEL_TYPE, len(payload), payload.ljust(128, b"\0"))
 
-    def _send_obstacles(self, message: Message) -> None:
-        rows = message.values.astype("<f4")
-        for k in range(0, max(1, len(rows)), PER_TUNNEL):
-            data = struct.pack("<IHH", _milliseconds(message.stamp), k, len(rows)) + rows[k : k + PER_TUNNEL].tobytes()
-            self._mav.tunnel_send(0, 0, TUNNEL_TYPE, len(data), data.ljust(128, b"\0"))
-
-
-def _odometry(stamp: float, position: Any, velocity: Any, quat: Any) -> Odometry:
-    """Return the odometry of NED vectors and an attitude FRD to NED."""
-    return Odometry(stamp, np.concatenate((swap_ned_enu(position), swap_ned_enu(velocity), swap_attitude(quat))))
+    def _send_ring(self, message: Message) -> None:
+        x, y, z = frames.swap_frd_flu(message.values[np.abs(message.values[:, 2]) < 0.02]).T
+        ring = np.full(RING, float(NO_HIT))
+        np.minimum.at(
+            ring, np.rint(np.arctan2(y, x) * RING / (2 * np.pi)).astype(int) % RING, np.rint(100 * np.hypot(x, y))
+        )
+        frame = {"increment_f": 360 / RING, "angle_offset": 0.0, "frame": self._mavlink.MAV_FRAME_BODY_FRD}
+        self._mav.obstacle_distance_send(
+            _microseconds(message), 0, ring.astype(int).tolist(), 0, 1, NO_HIT - 1, **frame
+        )
 
 
-def _milliseconds(stamp: float) -> int:
-    return int(stamp * 1e3) % 2**32
+def _odometry(stamp: float, m: Any, velocity: Any, quat: Any) -> Odometry:
+    """Return the odometry of a message with a position, a velocity in NED and an attitude FRD to NED."""
+    vectors = (frames.swap_ned_enu(x) for x in ((m.x, m.y, m.z), velocity))
+    return Odometry(stamp, np.concatenate((*vectors, frames.swap_attitude(quat))))
 
 
-def _microseconds(stamp: float) -> int:
-    return max(0, int(stamp * 1e6))
+def _microseconds(message: Message) -> int:
+    return max(0, int(message.stamp * 1e6))

@@ -25,38 +25,38 @@ class Message:
 
     stamp: float
     values: Any  # anything that is an array
-    columns: ClassVar[int]
+    columns: ClassVar[tuple[str, ...]]
     dtype: ClassVar[str] = "<f8"
 
     def __post_init__(self) -> None:
-        values = np.ascontiguousarray(self.values, self.dtype).reshape(-1, self.columns)
+        values = np.ascontiguousarray(self.values, self.dtype).reshape(-1, len(self.columns))
         if len(values) > MAX_ROWS:
             raise ValueError(f"{type(self).__name__} has {len(values):,} rows: at most {MAX_ROWS:,}")
         object.__setattr__(self, "values", values)
 
 
 class Odometry(Message):
-    """One row: position [3] m, velocity [3] m/s (both ENU), attitude [4] (w, x, y, z)."""
+    """One row: position m, velocity m/s (both ENU), attitude."""
 
-    columns = 10
+    columns = ("x", "y", "z", "vx", "vy", "vz", "qw", "qx", "qy", "qz")
 
 
 class Cloud(Message):
     """LiDAR hits [K, 3] m, body FLU. A beam without a hit is left out; no rows at all: nothing in range."""
 
-    columns, dtype = 3, "<f4"
+    columns, dtype = ("x", "y", "z"), "<f4"
 
 
 class Obstacles(Message):
-    """Tracked moving obstacles [K, 8]: position [3], velocity [3] (ENU), width, height."""
+    """Tracked moving obstacles [K, 8]: center m, velocity m/s (both ENU), width and height m."""
 
-    columns = 8
+    columns = ("x", "y", "z", "vx", "vy", "vz", "width", "height")
 
 
 class Command(Message):
     """One row: velocity [3] m/s, ENU, and the yaw to hold, rad counter-clockwise from east."""
 
-    columns = 4
+    columns = ("vx", "vy", "vz", "yaw")
 
 
 KINDS: tuple[type[Message], ...] = (Odometry, Cloud, Obstacles, Command)
@@ -77,7 +77,7 @@ def unpack(data: bytes) -> Message:
         raise ValueError("not a message of this version of Slipstream")
     found = KINDS[kind]
     values = np.frombuffer(data, np.uint8, offset=HEADER.size)
-    if rows > MAX_ROWS or values.size != rows * found.columns * np.dtype(found.dtype).itemsize:
+    if rows > MAX_ROWS or values.size != rows * len(found.columns) * np.dtype(found.dtype).itemsize:
         raise ValueError(f"a {found.__name__} of {rows} rows does not have {values.size} bytes")
     return found(stamp, values.view(found.dtype))
 

@@ -27,8 +27,6 @@ TOPICS = {
     "cmd_vel": ("geometry_msgs", "TwistStamped"),
 }
 OF_PILOT = ("cmd_vel",)  # the others are the vehicle's
-POINT: tuple[str, ...] = ("x", "y", "z")
-OBSTACLE = (*POINT, "vx", "vy", "vz", "width", "height")
 FORMATS = {1: "i1", 2: "u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 8: "<f8"}  # of PointField.datatype
 FLOAT32 = 7
 YAW_GAIN, MAX_YAW_RATE = 1.0, 0.5  # 1/s, rad/s
@@ -45,67 +43,66 @@ class RosMessages:
         self.types = types
         self._yaw: float | None = None  # of the last odometry
 
-    def read(self, topic: str, m: Any, stamp: float) -> Message:
+    def read(self, topic: str, m: Any) -> Message:
         """Return the message of a topic. Raises ValueError if its numbers do not fit together."""
+        seconds, nanoseconds = (getattr(m.header.stamp, name) for name in _clock(m))
+        stamp = seconds + nanoseconds * 1e-9
         if topic == "odom":
             pose, velocity = m.pose.pose, _numbers(m.twist.twist.linear, "xyz")
             quat = _numbers(pose.orientation, "wxyz")
             if np.isfinite(quat).all() and np.linalg.norm(quat) > 0.5:
                 velocity, self._yaw = rotation(quat) @ velocity, yaw_of(quat)
             return Odometry(stamp, np.concatenate((_numbers(pose.position, "xyz"), velocity, quat)))
-        if topic == "points":
-            return Cloud(stamp, _read_cloud(m, POINT))
+        if topic == "cmd_vel":
+            return Command(stamp, np.append(_numbers(m.twist.linear, "xyz"), math.nan))  # it has a yaw rate instead
         if topic == "scan":
-            return Cloud(
-                stamp, scan_points(np.array(m.ranges), m.angle_min, m.angle_increment, m.range_min, m.range_max)
-            )
-        if topic == "obstacles":
-            return Obstacles(stamp, _read_cloud(m, OBSTACLE))
-        return Command(stamp, np.append(_numbers(m.twist.linear, "xyz"), math.nan))  # it has a yaw rate instead
+            limits = m.angle_min, m.angle_increment, m.range_min, m.range_max
+            return Cloud(stamp, scan_points(np.array(m.ranges), *limits))
+        kind = Obstacles if topic == "obstacles" else Cloud
+        return kind(stamp, _read_cloud(m, kind.columns))
 
     def write(self, message: Message) -> tuple[str, Any]:
-        """Return topic and message, still without a stamp."""
-        values = message.values
-        if isinstance(message, Odometry):
-            m = self._make("odom", "map")
+        """Return topic and message."""
+        kind, values = type(message), message.values
+        topic = {Odometry: "odom", Cloud: "points", Obstacles: "obstacles", Command: "cmd_vel"}[kind]
+        m = self.types[TOPICS[topic]]()
+        m.header.frame_id = "base_link" if kind is Cloud else "map"
+        seconds, nanoseconds = _clock(m)
+        _set(m.header.stamp, (seconds, nanoseconds), (int(message.stamp // 1), int(message.stamp % 1 * 1e9)))
+        if kind is Odometry:
             m.child_frame_id = "base_link"
-            finite = np.isfinite(values[0]).all()
-            velocity = rotation(values[0, 6:]).T @ values[0, 3:6] if finite else values[0, 3:6]
-            _set(m.pose.pose.position, "xyz", values[0, :3])
-            _set(m.pose.pose.orientation, "wxyz", values[0, 6:])
-            _set(m.twist.twist.linear, "xyz", velocity)
-            return "odom", m
-        if isinstance(message, Command):
-            m = self._make("cmd_vel", "map")
-            _set(m.twist.linear, "xyz", values[0, :3])
+            velocity = values[0, 3:6]
+            if np.isfinite(values).all():
+                velocity = rotation(values[0, 6:]).T @ velocity
+            _set(m.pose.pose.position, "xyz", values[0, :3].tolist())
+            _set(m.pose.pose.orientation, "wxyz", values[0, 6:].tolist())
+            _set(m.twist.twist.linear, "xyz", velocity.tolist())
+        elif kind is Command:
+            _set(m.twist.linear, "xyz", values[0, :3].tolist())
             if self._yaw is not None:
                 turn = YAW_GAIN * math.remainder(values[0, 3] - self._yaw, 2 * math.pi)
                 m.twist.angular.z = max(-MAX_YAW_RATE, min(MAX_YAW_RATE, turn))
-            return "cmd_vel", m
-        tracked = isinstance(message, Obstacles)
-        topic, names = ("obstacles", OBSTACLE) if tracked else ("points", POINT)
-        m = self._make(topic, "map" if tracked else "base_link")
-        m.height, m.width, m.point_step, m.is_dense = 1, len(values), 4 * len(names), True
-        m.row_step = m.point_step * m.width
-        for k, name in enumerate(names):
-            field = self.types["sensor_msgs", "PointField"]()
-            field.name, field.offset, field.datatype, field.count = name, 4 * k, FLOAT32, 1
-            m.fields.append(field)
-        m.data = values.astype("<f4").tobytes()
+        else:
+            step = 4 * len(kind.columns)
+            _set(m, ("height", "width", "point_step", "row_step"), (1, len(values), step, step * len(values)))
+            for k, name in enumerate(kind.columns):
+                m.fields.append(self.types["sensor_msgs", "PointField"]())
+                _set(m.fields[-1], ("name", "offset", "datatype", "count"), (name, 4 * k, FLOAT32, 1))
+            m.is_dense, m.data = True, values.astype("<f4").tobytes()
         return topic, m
 
-    def _make(self, topic: str, frame: str) -> Any:
-        m = self.types[TOPICS[topic]]()
-        m.header.frame_id = frame
-        return m
+
+def _clock(m: Any) -> tuple[str, str]:
+    """Return how this ROS calls the parts of a stamp."""
+    return ("secs", "nsecs") if hasattr(m.header.stamp, "secs") else ("sec", "nanosec")
 
 
 def _numbers(m: Any, names: str) -> np.ndarray:
     return np.array([getattr(m, name) for name in names], float)
 
 
-def _set(m: Any, names: str, values: np.ndarray) -> None:
-    for name, value in zip(names, values.tolist(), strict=True):
+def _set(m: Any, names: Any, values: Any) -> None:
+    for name, value in zip(names, values, strict=True):
         setattr(m, name, value)
 
 

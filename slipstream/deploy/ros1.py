@@ -44,7 +44,7 @@ class Ros1Link:
     def _take(self, m: Any, topic: str) -> None:
         """Queue a message, in a thread of rospy."""
         try:
-            self._queue.put_nowait(self._convert.read(topic, m, m.header.stamp.to_sec()))
+            self._queue.put_nowait(self._convert.read(topic, m))
         except (ValueError, queue.Full):
             return
 
@@ -61,7 +61,6 @@ class Ros1Link:
     def send(self, message: Message) -> None:
         """Send one message."""
         topic, m = self._convert.write(message)
-        m.header.stamp = self._rospy.Time.from_sec(message.stamp)
         self._writers[topic].publish(m)
 
     def close(self) -> None:

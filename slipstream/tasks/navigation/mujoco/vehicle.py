@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from slipstream.config.help import ConfigError
-from slipstream.deploy.loop import Link
+from slipstream.deploy.links import Link
 from slipstream.deploy.messages import Cloud, Command, Message, Obstacles, Odometry, rotation
 from slipstream.recordings import SUFFIX, write_html
 from slipstream.sim.frames import to_goal_frame
@@ -136,7 +136,7 @@ class Vehicle:
             self.frozen = sensed if len(sensed) > 1 else self.frozen
             return sensed
         if kind == "nan":
-            return [type(message)(message.stamp, np.full((1, message.columns), np.nan)) for message in sensed]
+            return [type(message)(message.stamp, np.full((1, len(message.columns)), np.nan)) for message in sensed]
         old = {type(message): message.values for message in self.frozen}
         return [type(m)(m.stamp, old[type(m)]) for m in sensed] if kind == "freeze" else []
 
