@@ -54,20 +54,15 @@ class Source:
     """The last message of one sensor, and whether it can be trusted. Ages are independent of the sender's clock: the
     smallest delay seen so far counts as none."""
 
-    def __init__(self, max_age_s: float, limits: Limits) -> None:
-        self.max_age_s, self.limits = max_age_s, limits
+    def __init__(self, name: str, max_age_s: float, limits: Limits) -> None:
+        self.name, self.max_age_s, self.limits = name, max_age_s, limits
         self.last: Message | None = None
-        self.rejected = {"out of order": 0, "not finite": 0}
         self.offset, self._accepted, self._changed = math.inf, -math.inf, -math.inf
 
-    def take(self, message: Message, now: float, bad: bool) -> bool:
-        """Keep a message if it is good and newer than the last."""
-        if bad or not math.isfinite(message.stamp):
-            self.rejected["not finite"] += 1
-            return False
+    def take(self, message: Message, now: float) -> bool:
+        """Keep a message if it is newer than the last."""
         if self.last is not None and message.stamp <= self.last.stamp:
             if now - self._accepted < self.limits.resync_s:
-                self.rejected["out of order"] += 1
                 return False
             self.offset = math.inf
         if self.last is None or not np.array_equal(message.values, self.last.values):
@@ -83,11 +78,11 @@ class Source:
     def fault(self, now: float, moving: bool) -> str:
         """Return what is wrong: missing, late, frozen, or nothing."""
         if self.last is None:
-            return "missing"
+            return f"{self.name} missing"
         if self.age(now) > self.max_age_s:
-            return "late"
+            return f"{self.name} late"
         unchanged = now - self._changed > self.limits.frozen_s
-        return "frozen" if unchanged and moving and len(self.last.values) else ""
+        return f"{self.name} frozen" if unchanged and moving and len(self.last.values) else ""
 
 
 class Pilot:
@@ -119,9 +114,7 @@ class Pilot:
         self.session = onnxruntime.InferenceSession(str(onnx_file), options, providers=["CPUExecutionProvider"])
         about = self.session.get_modelmeta().custom_metadata_map
         if "deploy" not in about:
-            raise ValueError(
-                f"{onnx_file} has no facts for deployment: export a drone's policy with this version of Slipstream"
-            )
+            raise ValueError(f"{onnx_file} has no facts for deployment: export a drone's policy with this version")
         self.deployment = facts = Deployment.read(about["deploy"])
         shape = json.loads(about.get("memory", "{}")).get("shape")
         self._fresh_memory = np.zeros((1, *shape), np.float32) if shape else None
@@ -129,14 +122,12 @@ class Pilot:
         if unknown := [name for name in self.inputs if name not in KNOWN]:
             raise ValueError(f"{onnx_file} reads {', '.join(unknown)}: a pilot has {', '.join(KNOWN)} alone")
         self.limits, self.remove_tracked = limits or Limits(), remove_tracked
-        self.odometry = Source(self.limits.odometry_s, self.limits)
-        self.cloud = Source(self.limits.cloud_s, self.limits)
-        self.obstacles = Source(self.limits.obstacles_s, self.limits)
-        self._sources: dict[type[Message], tuple[str, Source]] = {
-            Odometry: ("odometry", self.odometry),
-            Cloud: ("lidar", self.cloud),
-            Obstacles: ("obstacles", self.obstacles),
-        }
+        self.odometry = Source("odometry", self.limits.odometry_s, self.limits)
+        self.cloud = Source("lidar", self.limits.cloud_s, self.limits)
+        self.obstacles = Source("obstacles", self.limits.obstacles_s, self.limits)
+        x0, y0, x1, y1 = self.limits.fence_m or (-np.inf, -np.inf, np.inf, np.inf)
+        z0, z1 = self.limits.height_m or facts.height_limits_m
+        self._low, self._high = np.array((x0, y0, z0)), np.array((x1, y1, z1))
         self.shield = facts.shield() if shield else None
         self.goal: np.ndarray | None = None
         self._history: deque[Odometry] = deque(maxlen=100)  # attitudes at the time of a scan
@@ -160,17 +151,20 @@ class Pilot:
 
     def receive(self, message: Message, now: float) -> bool:
         """Take a message that arrived at `now`. Return whether it was used: not if it is old, or not finite."""
-        if type(message) not in self._sources:
+        values, finite = message.values, np.isfinite(message.values)
+        if not math.isfinite(message.stamp):
             return False
-        bad, values = not np.isfinite(message.values).all(), message.values
         if isinstance(message, Cloud):  # single points may be NaN or infinite: beams without a hit
-            bad = len(values) > 0 and bool(np.isnan(values).any(1).all())
-        elif isinstance(message, Odometry):
-            bad = bad or len(values) != 1 or abs(float(np.linalg.norm(values[0, 6:])) - 1) > 0.1
-        used = self._sources[type(message)][1].take(message, now, bad)
-        if used and isinstance(message, Odometry):
-            self._history.append(message)
-        return used
+            broken = len(values) > 0 and bool(np.isnan(values).any(1).all())
+            return not broken and self.cloud.take(message, now)
+        if isinstance(message, Obstacles):
+            return bool(finite.all()) and self.obstacles.take(message, now)
+        if not isinstance(message, Odometry) or len(values) != 1 or not finite.all():
+            return False
+        if abs(float(np.linalg.norm(values[0, 6:])) - 1) > 0.1 or not self.odometry.take(message, now):
+            return False
+        self._history.append(message)
+        return True
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
@@ -218,19 +212,18 @@ class Pilot:
         unit = to_goal @ offset / max(float(np.linalg.norm(offset)), 1e-6)
         state = np.array((*unit, np.hypot(offset[0], offset[1]), offset[2], *(to_goal @ velocity)), np.float32)
         stamp = self.cloud.last.stamp + self.cloud.offset
-        then = min(
-            self._history, key=lambda found: abs(found.stamp + self.odometry.offset - stamp)
-        )  # the attitude at the time of the scan
-        points = self.cloud.last.values @ (to_goal @ rotation(then.values[0, 6:])).T
+        then = min(self._history, key=lambda x: abs(x.stamp + self.odometry.offset - stamp))  # the time of the scan
+        attitude = then.values[0, 6:]
+        points = self.cloud.last.values @ (to_goal @ rotation(attitude)).T
         rows = np.zeros((0, 8)) if self.obstacles.last is None else self.obstacles.last.values.copy()
-        rows[:, :3] += rows[:, 3:6] * max(0.0, self.obstacles.age(now)) if len(rows) else 0.0
+        rows[:, :3] += rows[:, 3:6] * max(0.0, self.obstacles.age(now))  # where they are now
         if self.remove_tracked:
             relative = (rows[:, :3] - position) @ to_goal.T
             points = sensors.without_tracked(points, np.column_stack((relative, rows[:, 6:])))
         self._points = points
         return {
             "state": state,
-            "lidar": facts.lidar(sensors.turned_to_yaw(points, then.values[0, 6:], to_goal)),
+            "lidar": facts.lidar(sensors.turned_to_yaw(points, attitude, to_goal)),
             "direction": direction.astype(np.float32)[None],
             "dynamic_obstacle": facts.dynamic_obstacle(rows, position, to_goal),
         }, to_goal
@@ -240,28 +233,14 @@ class Pilot:
     def _fault(self, now: float) -> str:
         """Return why it must not fly now, or nothing."""
         last = self.odometry.last
-        moving = float(np.abs(self._last_command).max()) > STOPPED_MPS
-        if last is not None:
-            moving |= float(np.linalg.norm(last.values[0, 3:6])) > STOPPED_MPS
-        needed = [Odometry, Cloud]
-        if ("dynamic_obstacle" in self.inputs) or self.obstacles.last is not None:
-            needed.append(Obstacles)
-        for kind in needed:
-            name, source = self._sources[kind]
-            if found := source.fault(now, moving and kind is not Obstacles):
-                return f"{name} {found}"
-        if last is not None and self._is_outside(last.values[0, :3]):
-            return "outside of the limits"
-        return ""
-
-    def _is_outside(self, position: np.ndarray) -> bool:
-        low, high = self._box()
-        return bool((position < low).any() or (position > high).any())
-
-    def _box(self) -> tuple[np.ndarray, np.ndarray]:
-        x0, y0, x1, y1 = self.limits.fence_m or (-np.inf, -np.inf, np.inf, np.inf)
-        z0, z1 = self.limits.height_m or self.deployment.height_limits_m
-        return np.array((x0, y0, z0)), np.array((x1, y1, z1))
+        speed = 0.0 if last is None else float(np.linalg.norm(last.values[0, 3:6]))
+        moving = max(speed, float(np.abs(self._last_command).max())) > STOPPED_MPS
+        faults = [source.fault(now, moving) for source in (self.odometry, self.cloud)]
+        if "dynamic_obstacle" in self.inputs or self.obstacles.last is not None:
+            faults.append(self.obstacles.fault(now, False))
+        if last is not None and (np.clip(last.values[0, :3], self._low, self._high) != last.values[0, :3]).any():
+            faults.append("outside of the limits")
+        return next(filter(None, faults), "")
 
     def _act(self, observation: dict[str, np.ndarray]) -> np.ndarray:
         """Return the velocity [3] that the policy wants, in the goal frame."""
@@ -281,9 +260,8 @@ class Pilot:
 
     def _within_limits(self, velocity: np.ndarray, position: np.ndarray) -> np.ndarray:
         """Return the velocity, ENU, with a limited speed towards heights and fence."""
-        low, high = self._box()
-        edge_s = self.limits.edge_s
-        return np.clip(velocity, np.minimum((low - position) / edge_s, 0), np.maximum((high - position) / edge_s, 0))
+        low, high = ((edge - position) / self.limits.edge_s for edge in (self._low, self._high))
+        return np.clip(velocity, np.minimum(low, 0), np.maximum(high, 0))
 
     def _decision(self, now: float, state: str, reason: str, velocity: np.ndarray) -> Decision:
         if not np.isfinite(velocity).all():  # of a broken network

