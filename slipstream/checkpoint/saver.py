@@ -9,6 +9,7 @@ if nothing is compressed.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import os
@@ -21,19 +22,25 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from slipstream.checkpoint.errors import CheckpointError
-from slipstream.checkpoint.load import KIND, number_of, series_of
-from slipstream.checkpoint.retention import keep_last as remove_older
-from slipstream.checkpoint.retention import link_latest
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
+from slipstream.checkpoint.load import FORMS, KIND, number_of, read_base, series_of
 from slipstream.checkpoint.signals import StopFlag
 from slipstream.checkpoint.torch_files import write_lz4, write_pt
 from slipstream.storage.background import map_in_threads
 from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk, free_scratch, take_scratch
 from slipstream.storage.errors import UnsafeFolderError
-from slipstream.storage.files import atomic_file, prepare_folder
-from slipstream.storage.saver import SnapshotSaver
-from slipstream.storage.staging import MOMENTS, Buffer, Layout, View, make_tensor, plain_dtype
-from slipstream.storage.tensor_file import Entry, TensorFileWriter, checksum_of, entry_type, read_identity, unique_name
+from slipstream.storage.files import atomic_file, point_link, prepare_folder, remove_file, sync_folder
+from slipstream.storage.staging import MOMENTS, Buffer, Layout, SnapshotSaver, View, make_tensor, plain_dtype
+from slipstream.storage.tensor_file import (
+    Entry,
+    Reader,
+    TensorFile,
+    TensorFileWriter,
+    checksum_of,
+    entry_type,
+    read_identity,
+    unique_name,
+)
 from slipstream.storage.tree import flatten, unflatten, walk_leaves
 
 SLIP_HINT = (
@@ -207,9 +214,28 @@ class AsyncCheckpointSaver(SnapshotSaver):
         if self.links:
             link_latest(path)
         if self.keep_last is not None:
-            removed = remove_older(path, self.keep_last, self._bases)
-            if self._base is not None and self._base.path in removed:
-                self._forget_base()
+            self._remove_older(path, self.keep_last)
+
+    def _remove_older(self, saved: Path, count: int) -> None:
+        """Remove all but the last `count` files of a series, and what these need.
+
+        A series are the files beside `saved` that differ by their number alone. The folder itself is the only record.
+        """
+        series = [p for p in saved.parent.iterdir() if series_of(p) == series_of(saved)]
+        found = [path for path in series if not path.is_symlink() and path.is_file()]
+        found.sort(key=lambda path: (path in self._bases, number_of(path)))  # another run's leave first, at any number
+        keep = {saved, *found[-count:]}
+        needs = {path: self._bases[path] if path in self._bases else base_of(path) for path in {saved, *found}}
+        needed = {needs[path] for path in keep}
+        removed = [path for path in found if path not in keep and path.name not in needed]
+        for path in sorted(removed, key=lambda path: not needs[path]):  # differences first: none ever loses its base
+            with contextlib.suppress(FileNotFoundError):
+                remove_file(path)
+            self._bases.pop(path, None)
+        if removed:
+            sync_folder(saved.parent)
+        if self._base is not None and self._base.path in removed:
+            self._forget_base()
 
     def _base_of(self, path: Path, buffer: Buffer) -> Base | None:
         """Return the base for a difference: a file of the same series, unchanged, with the same tensors; None if there
@@ -233,6 +259,26 @@ def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:
         data = layout.storage_bytes(storage, host)
         parts.append(torch.from_numpy(data) if storage.nbytes else torch.empty(0, dtype=torch.uint8))
     return unflatten(tree, lambda i: make_tensor(layout.views[i], parts[layout.views[i].storage]))
+
+
+def base_of(path: Path) -> str:
+    """Return the name of the file that a difference needs; "" for a complete, a torch, or a damaged file."""
+    with contextlib.suppress(CheckpointError, OSError):
+        if read_identity(path):
+            reader = Reader(path, error=CorruptCheckpointError)
+            with TensorFile.open(path, KIND, reader=reader) as container, reader.parsing("the index"):
+                base = read_base(container)
+                return base[0] if base else ""
+    return ""
+
+
+def link_latest(saved: Path) -> None:
+    """Make `latest` a link to a checkpoint, with the suffix of its form; links of other forms are removed."""
+    form = saved.suffix if saved.suffix in FORMS else ""
+    point_link(saved.with_name(f"latest.pt{form}"), saved)
+    for stale in (saved.with_name(f"latest.pt{other}") for other in FORMS if other != form):
+        if stale.is_symlink():
+            remove_file(stale)
 
 
 def _file_name(path: Any) -> str:

@@ -16,8 +16,7 @@ from slipstream.rollouts.file import RolloutFile, common_lead, write_rollout
 from slipstream.rollouts.pickled import load_rollout
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import WriterLock, prepare_folder, regular_files
-from slipstream.storage.saver import SnapshotSaver
-from slipstream.storage.staging import Buffer
+from slipstream.storage.staging import Buffer, SnapshotSaver
 from slipstream.storage.tree import flatten
 
 _NAME = re.compile(r"rollout_(\d{6,18})\.slip")

@@ -29,7 +29,7 @@ from tensordict import TensorDict
 from slipstream import RolloutStorage, load_checkpoint
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.checkpoint.load import CheckpointFile, newest_good
-from slipstream.checkpoint.retention import base_of
+from slipstream.checkpoint.saver import base_of
 from slipstream.cli import main
 from slipstream.config.help import ConfigError
 from slipstream.recordings import load_recording, read_title
