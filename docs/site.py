@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from markdown.extensions.toc import slugify_unicode
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +29,12 @@ SECTIONS = {  # of settings.md: words of a run, and the part of its config that 
     "TD3": (["algo=td3"], "algo"),
     "Behavior cloning": (["algo=bc", "algo.teacher=navigation"], "algo"),
 }
+
+
+def on_config(config: Any) -> Any:
+    """Let Chinese headings have anchors of their words, as on GitHub."""
+    config.mdx_configs["toc"]["slugify"] = slugify_unicode
+    return config
 
 
 def site_path(path: str) -> str:
@@ -97,7 +104,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.abs_src_path is None:  # made here
         return markdown
     path = os.path.relpath(page.file.abs_src_path, ROOT)
-    if path.startswith("docs/zh/"):
+    if path.endswith("/index.md"):  # it has a button
+        pass
+    elif path.startswith("docs/zh/"):
         markdown = f"[English](../{page.file.name}.md)\n\n{markdown}"
     elif (ROOT / "docs" / "zh" / path.removeprefix("docs/")).is_file():
         markdown = f"[中文](zh/{page.file.name}.md)\n\n{markdown}"

@@ -25,6 +25,19 @@ def facts(text: str, prefix: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_chinese_page_has_the_facts_of_the_english_one(name):
-    english = facts((DOCS / name).read_text(encoding="utf-8"), "")
-    chinese = facts((DOCS / "zh" / name).read_text(encoding="utf-8"), "../")
+    english = facts((DOCS / name).read_text(encoding="utf-8"), "zh/")
+    chinese = facts((DOCS / "zh" / name).read_text(encoding="utf-8").replace(".zh-CN", ""), "../")
     assert chinese == english
+
+
+@pytest.mark.parametrize("name", [*PAGES, "../../README.zh-CN.md"])
+def test_links_to_english_pages_say_so(name):
+    """A page with a translation is linked in Chinese; tables of results are English and have no mark."""
+    page = DOCS / "zh" / name
+    for text, link, mark in re.findall(
+        r"(?<!!)\[([^]]*)\]\(([^)#]+\.md)[^)]*\)(（英文）)?", page.read_text(encoding="utf-8")
+    ):
+        target = (page.parent / link).resolve()
+        if target.is_relative_to(DOCS) and not target.is_relative_to(DOCS / "zh") and text != "English":
+            assert mark or "（英文）" in text, f"{name}: {link}"
+            assert target.name not in PAGES, f"{name}: {link} is there in Chinese"
