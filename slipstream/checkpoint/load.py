@@ -315,9 +315,11 @@ class CheckpointFile:
             if dtype not in itemsizes:
                 itemsizes[dtype] = _read_itemsize(dtype, reader)
             torch.device(reader.text(device, "a device", 64))
-            if stride:
-                reader.check_view(shape, stride, offset, itemsizes[dtype], nbytes, "a tensor")
-            elif reader.product([*shape, itemsizes[dtype]], "a tensor") + offset * itemsizes[dtype] > nbytes:
+            is_array, itemsize = dtype.startswith("numpy:"), itemsizes[dtype]
+            shown = reader.product([*shape, itemsize], "a tensor")
+            if stride and not is_array:
+                reader.check_view(shape, stride, offset, itemsize, nbytes, "a tensor")
+            elif shown + offset * itemsize > nbytes or (is_array and (shown < nbytes or offset or not itemsize)):
                 reader.fail(f"a tensor of {dtype} {list(shape)} in {nbytes} bytes")
             self.places.append((stream, start, nbytes))
             self.views.append(View(i, dtype, tuple(shape), tuple(stride), offset, device))

@@ -408,10 +408,10 @@ def select(tree: Any, keys: list[str], *, missing_ok: bool = False) -> Any:
         tag = next(iter(node), "")
         return {tag: [pairs, node[tag][1]]} if tag in _PAIRED and tag != "$dict" else {"$dict": pairs}
 
-    top = pairs_of(tree) or []
-    part = with_pairs(tree, walk(top, ""))
+    top = pairs_of(tree)
+    part = {"$dict": []} if top is None else with_pairs(tree, walk(top, ""))
     if missing and not missing_ok:
-        first = ", ".join(printable(key) for key, _ in top[:12])
+        first = ", ".join(printable(key) for key, _ in (top or [])[:12])
         raise KeyError(f"no {', '.join(sorted(missing))} in this checkpoint; its first keys are: {first}")
     return part
 
