@@ -20,10 +20,8 @@ SUFFIXES = {"pt": ".export.pt", "slip": ".export.pt.slip", "safetensors": ".safe
 def checkpoint_files(folder: Path) -> list[Path]:
     """The checkpoints of a folder and of its checkpoints/ (a run), with the bases kept aside and without links."""
 
-    def is_named(name: str) -> bool:
-        return name.endswith((".pt", ".pt.lz4", ".slip"))
-
-    files = (*regular_files(folder, is_named), *regular_files(folder / "checkpoints", is_named))
+    places, suffixes = (folder, folder / "checkpoints"), (".pt", ".pt.lz4", ".slip")
+    files = [path for place in places for path in regular_files(place, lambda name: name.endswith(suffixes))]
     return sorted(path for path in files if not path.is_symlink())
 
 

@@ -264,11 +264,10 @@ def _state_of(tree: Any, layout: Layout, host: np.ndarray) -> Any:
 def base_of(path: Path) -> str:
     """Return the name of the file that a difference needs; "" for a complete, a torch, or a damaged file."""
     with contextlib.suppress(CheckpointError, OSError):
-        if read_identity(path):
-            reader = Reader(path, error=CorruptCheckpointError)
-            with TensorFile.open(path, KIND, reader=reader) as container, reader.parsing("the index"):
-                base = read_base(container)
-                return base[0] if base else ""
+        reader = Reader(path, error=CorruptCheckpointError)
+        with TensorFile.open(path, KIND, reader=reader) as container, reader.parsing("the index"):
+            base = read_base(container)
+            return base[0] if base else ""
     return ""
 
 
