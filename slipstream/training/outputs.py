@@ -71,8 +71,7 @@ class RunOutputs:
     def __init__(self, trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> None:
         self.trainer, self.folder, self.start = trainer, folder, start
         self._wandb, self._is_root = wandb, trainer.ranks.is_root
-        self.monitor = PerformanceMonitor()
-        trainer.watch(self.monitor)
+        self.monitor = trainer.monitor
         self.readback = ReadBack(trainer.env.device)
         self._evaluating: int | None = None  # the iteration whose weights are being evaluated
         self._evaluations: dict[int, dict[str, float]] = {}  # results by iteration, until its row is written

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Self
@@ -57,7 +57,6 @@ class Trainer:
 
     def __init__(self, cfg: TrainConfig, ranks: OneProcess | None = None) -> None:
         self.cfg, self.ranks = cfg, ranks or OneProcess()
-        self.monitor: PerformanceMonitor | None = None
         check_started(cfg, self.ranks.size)
         device = self._set_up_device()
         self.task: Task = registry.find_task(cfg.task)
@@ -71,6 +70,10 @@ class Trainer:
         self.learner = self._build_learner()
         self.collector = self._build_collector()
         self.ranks.copy_weights(self.learner.networks())
+        self.monitor = PerformanceMonitor()
+        self.monitor.watch_memory(device)
+        for name, read in self.learner.gauges().items():  # a buffer that fills up is no leak
+            self.monitor.store(name, read)
         self.best = -math.inf  # score of the best evaluation
         self.trained_s = 0.0  # training time before this start
         self._resumed = 0, 0  # iterations and frames of all ranks before this start
@@ -193,9 +196,9 @@ class Trainer:
             inspect: Called with the batch [N, T] before the weights are published: afterwards a pipelined collector may
                 overwrite it.
         """
-        with self._timer("collect"):
+        with self.monitor.timer("collect", self.env.device):
             batch = self.collect()
-        with self._timer("learn"):
+        with self.monitor.timer("learn", self.env.device):
             losses = self.learn(batch, progress)
         if inspect is not None:
             inspect(batch.to_tensordict() if isinstance(batch, Rollout) else batch)
@@ -223,9 +226,6 @@ class Trainer:
         long_enough = not self.cfg.max_time_s or self.cfg.max_time_s >= LONG_RUN_S
         return "compiled" if self.cfg.total_frames >= LONG_RUN_FRAMES and long_enough else "graphs"
 
-    def _timer(self, name: str) -> Any:
-        return nullcontext() if self.monitor is None else self.monitor.timer(name, self.env.device)
-
     # -- how far it goes -----------------------------------------------------------------------------------------------
 
     @property
@@ -252,13 +252,6 @@ class Trainer:
     def progress(self, it: int, time_share: float) -> float:
         """Return the share of the run that is done, by frames or by time, whichever ends it sooner."""
         return max(it / self.iterations, time_share)
-
-    def watch(self, monitor: PerformanceMonitor) -> None:
-        """Time the steps with `monitor`, and let it watch the memory; a buffer that fills up is no leak."""
-        self.monitor = monitor
-        monitor.watch_memory(self.env.device)
-        for name, read in self.learner.gauges().items():
-            monitor.store(name, read)
 
     def logged_metrics(self, values: dict[str, Any]) -> dict[str, float]:
         """Return the metrics of a step, on the host, as they are logged.
@@ -298,20 +291,17 @@ class Trainer:
         """
         self.collector.settle()  # an evaluation uses all threads, and the random numbers of the process
         if self.ranks.is_root:
-            self._start_evaluation()
+            device = self.env.device
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
+                was_training = self.policy.training
+                self.policy.eval()
+                self.evaluation.start()
+                self.policy.train(was_training)
         if self.controller is not None and self.ranks.size > 1:
             state = self.ranks.from_root(self.controller.state_dict)
             if not self.ranks.is_root:
                 self.controller.load_state_dict(state)
-
-    def _start_evaluation(self) -> None:
-        device = self.env.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(derive_seed(self.cfg.seed, "evaluation"))  # for envs that draw from torch itself
-            was_training = self.policy.training
-            self.policy.eval()
-            self.evaluation.start()
-            self.policy.train(was_training)
 
     def take_evaluation(self, wait: bool = True) -> dict[str, float] | None:
         """Return the `eval/*` metrics of the evaluation that was started; without `wait` None if it still runs. Ranks
@@ -322,16 +312,14 @@ class Trainer:
         return found and {key if "/" in key else f"eval/{key}": value for key, value in found.items()}
 
     def checkpoint_tags(self, metrics: dict[str, float]) -> list[str]:
-        """Return the names under which the policy just evaluated is kept: `best`, and those of the controller."""
+        """Return the names under which the policy just evaluated is kept: `best` if its score is better than all
+        before, and those of the controller."""
         tags = [] if self.controller is None else self.controller.checkpoint_tags()
-        return (["best"] if self.update_best(metrics) else []) + tags
-
-    def update_best(self, metrics: dict[str, float]) -> bool:
-        """Keep the best score of all evaluations; return whether this one is better than all before."""
         scores = [metrics[key] for key in ("eval/score", "eval/success", "eval/return") if key in metrics]
-        better = bool(scores) and scores[0] > self.best
-        self.best = scores[0] if better else self.best
-        return better
+        if not scores or not scores[0] > self.best:  # NaN is no score
+            return tags
+        self.best = scores[0]
+        return ["best", *tags]
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

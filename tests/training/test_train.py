@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import time
@@ -121,10 +122,12 @@ def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
 def test_the_best_is_the_first_to_beat_all_before():
     job = Trainer(load_train(WORDS))
     scores = [0.2, 0.2, 0.5, 0.4, 0.6]
-    assert [job.update_best({"eval/success": score}) for score in scores] == [True, False, True, False, True]
-    assert not job.update_best({"loss/policy": 1.0})
+    best, not_best = ["best"], []
+    tags = [job.checkpoint_tags({"eval/success": score}) for score in scores]
+    assert tags == [best, not_best, best, not_best, best]
+    assert job.checkpoint_tags({"loss/policy": 1.0}) == job.checkpoint_tags({"eval/success": math.nan}) == []
     other = Trainer(load_train(WORDS))
-    assert [other.update_best({"eval/return": score}) for score in (-9.0, -12.0, -3.0)] == [True, False, True]
+    assert [other.checkpoint_tags({"eval/return": x}) for x in (-9.0, -12.0, -3.0)] == [best, not_best, best]
 
 
 def test_the_summary_reads_as_the_documents_have_it():
