@@ -32,8 +32,7 @@ class Learner(ABC):
     Nothing in `update` waits for the device: metrics are tensors on it.
     """
 
-    # Whether the update may be compiled and captured as a CUDA graph: the learner is a `CapturedLearner`
-    # (execution/capture.py).
+    # Whether the update may be compiled and captured as a CUDA graph, by the contract of `capture_training`.
     supports_capture: ClassVar[bool] = False
     is_off_policy: ClassVar[bool] = False  # learns from data of any age
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,25 +26,6 @@ Capture = Callable[[Callable[[], Any], str, Log], Callable[[], Any]]  # function
 EXECUTION_MODES = ("plain", "graphs", "compiled")
 
 
-class CapturedLearner(Protocol):
-    """What capturing needs of a `Learner` with `supports_capture`.
-
-    `update(batch, progress)` must be `set_progress(progress)`, then `learn(prepare(batch))`. The second part is
-    captured, and must keep the contract of `GraphedFunction`. The batch is in the same memory every time.
-    """
-
-    def set_progress(self, progress: float) -> None:
-        """Write the tensors that schedules change, such as the learning rate; not captured."""
-
-    def prepare(self, batch: Any) -> Any:
-        """Return what `learn` needs of a batch: returns and advantages."""
-
-    def learn(self, data: Any) -> dict[str, Tensor]:
-        """Take all gradient steps; return the metrics. It calls `gradients(rows)`, which a compiled form may replace:
-        a function of the rows and the policy's parameters that changes no state. With several processes it calls
-        `clip_sums` as well, such a function of what `Learner.sums` returns."""
-
-
 def capture_training(
     collector: Collector,
     learner: Learner,
@@ -54,6 +35,12 @@ def capture_training(
     agree: Callable[[bool], bool] = bool,
 ) -> tuple[Collect, Learn]:
     """Return `collect()` and `learn(batch, progress)`, run as `mode` says.
+
+    The `update(batch, progress)` of a learner with `supports_capture` must be `set_progress(progress)`, which writes
+    the tensors that schedules change, then `learn(prepare(batch))`. The second part is captured, and must keep the
+    contract of `GraphedFunction`; the batch is in the same memory every time. `learn` calls `gradients(rows)`, which a
+    compiled form may replace: a function of the rows and the policy's parameters that changes no state. With several
+    processes it calls `clip_sums` as well, such a function of what `Learner.sums` returns.
 
     Args:
         collector: must write every batch to the same memory (`return_same_td=True, ring_size=1`), which the captured
@@ -80,8 +67,7 @@ def capture_training(
     if mode == "compiled":
         collector.compile_with(partial(compile_step, log=log))
     captured_update = capture or partial(GraphedFunction, generator=learner.generator, agree=agree)
-    captured = cast(CapturedLearner, learner)  # it has supports_capture
-    return _capture_rollout(collector, log, capture or GraphedFunction), _capture_update(captured, log, captured_update)
+    return _capture_rollout(collector, log, capture or GraphedFunction), _capture_update(learner, log, captured_update)
 
 
 def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collect:
@@ -106,7 +92,7 @@ def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collec
     return collect
 
 
-def _capture_update(learner: CapturedLearner, log: Log, capture: Capture) -> Learn:
+def _capture_update(learner: Any, log: Log, capture: Capture) -> Learn:
     current: dict[str, Any] = {}
     update = capture(lambda: learner.learn(learner.prepare(current["batch"])), "the update", log)
 
