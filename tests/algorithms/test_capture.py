@@ -3,17 +3,14 @@
 import gc
 import math
 import shlex
-import warnings
-from contextlib import nullcontext
 
 import pytest
 import torch
 from ppo_batches import Walk
 
-from slipstream.algorithms.execution import graphs
 from slipstream.algorithms.execution.capture import capture_training
 from slipstream.algorithms.execution.compile import compile_update
-from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction, allow_sync, forbid_sync
+from slipstream.algorithms.execution.graphs import CaptureFailed, GraphedFunction
 from slipstream.algorithms.execution.verify import summarize_error
 from slipstream.algorithms.ppo import PPO, PPOConfig
 from slipstream.collectors import SyncDataCollector
@@ -144,34 +141,6 @@ def test_one_captured_iteration_equals_the_plain_one(device, form, capture, task
     torch.testing.assert_close(weights(job), weights(twin), atol=5e-5, rtol=2e-3)
 
 
-def test_a_graph_has_its_own_stream_and_returns_it(monkeypatch):
-    made = []
-    monkeypatch.setattr(torch.cuda, "Stream", lambda: made.append(object()) or made[-1])
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 99)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    first, second = GraphedFunction(lambda: None, "a"), GraphedFunction(lambda: None, "b")
-    assert first._stream is not second._stream
-    stream = first._stream
-    del first
-    third = GraphedFunction(lambda: None, "c")
-    assert third._stream is stream and len(made) == 2
-    assert third._stream is not second._stream
-
-
-def test_torchs_sync_debug_warning_is_hidden(monkeypatch):
-    said = "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
-    modes = [0]
-    monkeypatch.setattr(
-        torch.cuda, "set_sync_debug_mode", lambda mode: modes.append(mode) or warnings.warn(said, stacklevel=1)
-    )
-    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: modes[-1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ValueError), forbid_sync(), allow_sync(torch.device("cuda")):
-            raise ValueError
-    assert modes == [0, "error", "default", "error", 0]
-
-
 def test_a_first_call_that_fails_does_not_count(monkeypatch):
     """A compilation that is tried again must not run into the watch against waiting for the device: compilers do
     wait."""
@@ -199,47 +168,6 @@ def test_a_compiler_error_is_summarized_in_one_line():
     raised = "An exception occurred in a subprocess:\n\nTraceback\n  File x\nNameError: tmp3 is not defined\n\n"
     for text, logged in (("no such op\nmore", "no such op"), (raised, "NameError: tmp3"), ("", "ValueError: ")):
         assert logged in summarize_error(ValueError(text)) and "\n" not in summarize_error(ValueError(text))
-
-
-def test_a_side_stream_launches_pieces_that_leave_room(monkeypatch):
-    done, ran = [], []
-
-    class Event:
-        def record(self):
-            self.number = len(events)
-            events.append(self)
-
-        def query(self):
-            return self.number in done
-
-        def synchronize(self):
-            done.append(self.number)
-
-    class Stream:
-        def wait_stream(self, other):
-            assert other == "current" and not ran
-
-        def synchronize(self):
-            done.extend(range(len(events)))
-
-    events = []
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "current")
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
-    monkeypatch.setattr(graphs, "PIECE", 3)
-    side = graphs.SideStream()
-    side.start(lambda i=i: ran.append(i) for i in range(10))
-    assert ran == list(range(6)) and not side.poll()  # two pieces
-    done.append(0)
-    assert not side.poll() and ran == list(range(9))
-    assert not side.poll() and ran == list(range(9))
-    assert side.poll(wait=True) and ran == list(range(10)) and len(events) == 4
-    assert side.poll()
-    ran.clear()
-    side.start(lambda i=i: ran.append(i) for i in range(10))
-    side.stop()
-    assert side.poll() and ran == list(range(6))
 
 
 # -- on a GPU ----------------------------------------------------------------------------------------------------------

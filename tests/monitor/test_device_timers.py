@@ -100,24 +100,6 @@ def test_a_timed_device_is_the_learner(monitor, device, clock):
     }
 
 
-def test_a_cpu_needs_no_events(monitor, device):
-    for where in ("cpu", None):
-        with monitor.timer("learn", where):
-            pass
-    assert device.made == 0 and set(monitor.get_stats()) == {"learn"}
-
-
-def test_a_decorated_function_is_timed_on_the_device_too(monitor, device):
-    @monitor.timer("learn", device="cuda")
-    def learn() -> None:
-        device.enqueue(3)
-
-    learn()
-    learn()
-    device.work_off()
-    assert monitor.get_stats()["learn/device"]["total"] == pytest.approx(6)
-
-
 def test_only_the_learners_thread_asks_the_events(monitor, device):
     with monitor.timer("learn", "cuda"):
         device.enqueue(1)

@@ -36,17 +36,6 @@ def test_a_window_limits_all_but_count_and_total(clock):
     assert monitor.get_stats(window=1)["learn"]["p50"] == pytest.approx(20)
 
 
-def test_nested_timers_count_the_inner_time_in_both(monitor, clock):
-    with monitor.timer("learn"):
-        clock.pass_ms(1)
-        with monitor.timer("learn/forward"):
-            clock.pass_ms(2)
-        clock.pass_ms(4)
-    stats = monitor.get_stats()
-    assert stats["learn/forward"]["total"] == pytest.approx(2)
-    assert stats["learn"]["total"] == pytest.approx(7)
-
-
 def test_a_decorated_function_is_timed_at_every_call(monitor, clock):
     @monitor.timer("descend")
     def descend(depth: int) -> int:
