@@ -68,39 +68,29 @@ def test_a_training_changes_when_the_kernels_are_compiled(monkeypatch, tmp_path)
         assert other.modes == ["graphs"] and kernels._process is not None
 
 
-@pytest.mark.parametrize(
-    ("script", "reason"), [("raise SystemExit('no memory')", "no memory"), ("import os; os.kill(os.getpid(), 9)", "-9")]
-)
-def test_without_its_kernels_a_training_stays_as_it_is(monkeypatch, script, reason):
-    monkeypatch.setattr(background_compile, "COMMAND", [*NEXT, script])
-    trainer, lines = FakeTrainer(), []
-    with KernelCompiler(trainer, lines.append) as kernels:
-        kernels.poll()
-        finish(kernels)
-        kernels.poll()
-    assert trainer.modes == ["graphs"] and len(lines) == 2 and reason in lines[1]
+STAYS = {  # the command of the other process, and why the training stays as it is
+    "no memory": [*NEXT, "raise SystemExit('no memory')"],
+    "-9": [*NEXT, "import os; os.kill(os.getpid(), 9)"],
+    "/no/such/program": ["/no/such/program"],
+    "no end": ["sleep", "600"],
+}
 
 
-def test_a_process_that_does_not_end_is_ended(monkeypatch):
-    monkeypatch.setattr(background_compile, "COMMAND", ["sleep", "600"])
+@pytest.mark.parametrize(("reason", "command"), STAYS.items())
+def test_without_its_kernels_a_training_stays_as_it_is(monkeypatch, command, reason):
+    monkeypatch.setattr(background_compile, "COMMAND", command)
     trainer, lines = FakeTrainer(), []
     with KernelCompiler(trainer, lines.append) as kernels:
-        kernels.poll()
         kernels.poll()
         process = kernels._process
-        monkeypatch.setattr(background_compile, "LIMIT_S", -1)
-        kernels.poll()
-        assert process.returncode == -signal.SIGKILL and kernels._process is None
-    assert trainer.modes == ["graphs"] and len(lines) == 2 and "no end" in lines[1]
-
-
-def test_without_another_process_a_training_stays_as_it_is(monkeypatch):
-    monkeypatch.setattr(background_compile, "COMMAND", ["/no/such/program"])
-    trainer, lines = FakeTrainer(), []
-    with KernelCompiler(trainer, lines.append) as kernels:
+        if reason == "no end":
+            monkeypatch.setattr(background_compile, "LIMIT_S", -1)
+        elif process is not None:
+            process.wait()
         kernels.poll()
         kernels.poll()
-    assert trainer.modes == ["graphs"] and len(lines) == 1 and "/no/such/program" in lines[0]
+        assert kernels._process is None and (process is None or process.returncode is not None)
+    assert trainer.modes == ["graphs"] and reason in lines[-1] and len(lines) == 1 + (process is not None)
 
 
 def test_what_only_this_process_can_build_is_compiled_here(monkeypatch):

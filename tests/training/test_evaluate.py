@@ -111,14 +111,6 @@ def test_a_policy_that_gives_nan_is_an_error():
         crossing(lambda observation: hovering(observation) * float("nan"), max_steps=3)
 
 
-def test_the_same_flights_come_again():
-    world = NavigationConfig(num_obstacles=6, map_half_m=4.0, dyn=MovingObstaclesConfig(num_obstacles=8))
-    settings = EvalConfig(num_drones=4, map_seeds=[3], max_steps=300)
-    first, second = (fly(evaluation_env(world, settings, "cpu"), straight, 4) for _ in range(2))
-    np.testing.assert_array_equal(first.paths, second.paths)
-    np.testing.assert_array_equal(first.mover_paths, second.mover_paths)
-
-
 class Countdown(TensorEnv):
     """Env i ends after i + 1 steps, each paying 1; `won` is 1 in every second one."""
 

@@ -46,15 +46,3 @@ def test_everything_that_trains_calls_step(caller, tmp_path, monkeypatch):
     monkeypatch.setattr(Trainer, "step", replacement)
     with pytest.raises(Recorded):
         caller(tmp_path)
-
-
-def test_a_training_runs_step_once_per_iteration(tmp_path, monkeypatch):
-    calls, step = [], Trainer.step
-
-    def recorder(self, *args, **settings):
-        calls.append(args[0])
-        return step(self, *args, **settings)
-
-    monkeypatch.setattr(Trainer, "step", recorder)
-    run_training(tmp_path)
-    assert calls == pytest.approx([0, 1 / 3, 2 / 3])  # 48 frames in iterations of 16, by the share that is done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
 import torch
 
 from slipstream.algorithms.policy_file import load_policy
@@ -17,28 +18,16 @@ def write(path, number):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def before_parsing(monkeypatch, action):
-    """Do `action` when the bytes of a file were read and nothing is made of them."""
-    plain = load.read_torch
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_policy_that_goes_while_it_is_loaded(tmp_path, monkeypatch, replaced):
+    path, other, plain = tmp_path / "best.pt", tmp_path / "other.pt", load.read_torch
+    sha256 = write(path, 1)
+    write(other, 2)
 
-    def read_torch(*args):
-        action()
+    def read_torch(*args):  # the bytes of the file were read, and nothing is made of them
+        other.replace(path) if replaced else path.unlink()
         return plain(*args)
 
     monkeypatch.setattr(load, "read_torch", read_torch)
-
-
-def test_a_policy_that_is_removed_while_it_is_loaded(tmp_path, monkeypatch):
-    path = tmp_path / "best.pt"
-    sha256 = write(path, 1)
-    before_parsing(monkeypatch, path.unlink)
-    assert load_policy(path).message() == f"policy: {path}, sha256 {sha256}"
-
-
-def test_a_policy_that_is_replaced_while_it_is_loaded(tmp_path, monkeypatch):
-    path, other = tmp_path / "best.pt", tmp_path / "other.pt"
-    sha256 = write(path, 1)
-    write(other, 2)
-    before_parsing(monkeypatch, lambda: other.replace(path))
     found = load_policy(path)
-    assert found.sha256 == sha256 and found.state["policy"]["x"].tolist() == [1.0, 1.0]
+    assert found.message() == f"policy: {path}, sha256 {sha256}" and found.state["policy"]["x"].tolist() == [1.0, 1.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import signal
@@ -16,7 +15,6 @@ from tiny_runs import TINY, at_iteration, differences, rows_of, run_words, state
 from slipstream import train
 from slipstream.algorithms.policy_file import load_policy
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
-from slipstream.checkpoint.load import checkpoints_of
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
@@ -53,48 +51,11 @@ def whole(tmp_path_factory):
 # -- what a run leaves -------------------------------------------------------------------------------------------------
 
 
-def test_a_run_leaves_its_configuration_code_log_and_checkpoints(whole):
-    names = {path.name for path in whole.path.iterdir()}
-    assert {"config.yaml", "git.json", "metrics.jsonl", "tensorboard", "checkpoints", "best.pt"} <= names
-    assert sorted(path.name for path in whole.checkpoints.iterdir()) == [
-        *(f"ckpt_{i:06d}.pt.slip" for i in (2, 4, 6, 8)),
-        "latest.pt.slip",
-    ]
-    assert list((whole.path / "tensorboard").iterdir())
-    assert whole.config()["env"]["num_envs"] == 8 and whole.config()["env"]["dyn"]["num_obstacles"] == 8
-    assert "commit" in json.loads((whole.path / "git.json").read_text())
-
-
 def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path, capsys):
     draw_learning(find_task("navigation"), whole)
     assert "learning.png is drawn from 10 iterations on, this run has 8" in capsys.readouterr().out
     longer = run_tiny(tmp_path, "longer", "total_frames=1536")
     assert [(run.path / "learning.png").exists() for run in (whole, longer)] == [False, True]
-
-
-def test_the_log_has_a_row_per_iteration(whole):
-    rows = read_metrics(whole.path)
-    assert [row["iteration"] for row in rows] == list(range(1, 9))
-    assert [row["frames"] for row in rows] == [64 * (i + 1) for i in range(8)]
-    names = [
-        "loss/policy",
-        "loss/value",
-        "loss/entropy",
-        "kl",
-        "lr",
-        "fps",
-        "episode/count",
-        "perf/collect",
-        "perf/learn",
-        "time_s",
-    ]
-    assert all(name in row for row in rows for name in names)
-    assert any(row["episode/count"] > 0 and "episode/return" in row and "episode/collision" in row for row in rows)
-
-
-def test_it_evaluates_every_interval_and_at_the_end(whole):
-    evaluated = [row["iteration"] for row in read_metrics(whole.path) if "eval/success" in row]
-    assert evaluated == [3, 6, 8]
 
 
 def test_the_best_policy_is_complete(whole):
@@ -111,12 +72,6 @@ def test_plain_checkpoints_and_no_more_than_asked_for(tmp_path):
     assert names == ["ckpt_000007.pt", "ckpt_000008.pt", "latest.pt"]
     assert not (folder.path / "best.pt").exists()
     torch.load(folder.checkpoints / "ckpt_000008.pt", weights_only=True)  # any torch can read it
-
-
-def test_a_time_limit_ends_the_run_with_a_checkpoint(tmp_path):
-    folder = run_tiny(tmp_path, "short", "max_time_s=1e-6", "eval_interval=0")
-    assert len(read_metrics(folder.path)) == 1
-    assert checkpoints_of(folder.checkpoints)[0].name == "ckpt_000001.pt.slip"
 
 
 def test_the_best_is_the_first_to_beat_all_before():
@@ -152,16 +107,6 @@ def test_summaries_come_as_often_as_asked_and_never_in_the_demo(tmp_path, capsys
 # -- same seed, same run -----------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_gives_the_same_run_bit_for_bit(whole, tmp_path):
-    again = run_tiny(tmp_path, "again")
-    assert differences(state_of(whole), state_of(again)) == []
-    assert rows_of(whole) == rows_of(again)
-
-
-def test_another_seed_gives_another_run(whole, tmp_path):
-    assert ".algo.policy.critic.weight" in differences(state_of(whole), state_of(run_tiny(tmp_path, "other", "seed=1")))
-
-
 def test_how_often_it_evaluates_does_not_change_what_it_learns(whole, tmp_path):
     blind = run_tiny(tmp_path, "blind", "eval_interval=0")
     assert differences(state_of(whole), state_of(blind)) == [".best"]
@@ -178,20 +123,6 @@ def test_a_stopped_and_resumed_run_equals_an_undisturbed_one(whole, tmp_path, mo
     assert rows_of(whole) == rows_of(folder)
     best, theirs = (load_checkpoint(f.path / "best.pt") for f in (whole, folder))
     assert differences(best, theirs) == []
-
-
-def test_a_run_that_died_flies_again_from_its_last_checkpoint(whole, tmp_path, monkeypatch):
-    def die():
-        raise MemoryError("the machine went away")
-
-    at_iteration(monkeypatch, 5, die)
-    with pytest.raises(MemoryError):
-        run_tiny(tmp_path, "died")
-    folder = RunFolder.open(tmp_path / "died")
-    assert state_of(folder)["iteration"] == 4 and len(read_metrics(folder.path)) == 5
-    resume(folder)
-    assert differences(state_of(whole), state_of(folder)) == []
-    assert rows_of(whole) == rows_of(folder)
 
 
 def test_a_finished_run_continues_with_more_frames(tmp_path):

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_runs import refusal
 
 from slipstream.checkpoint import load_checkpoint
-from slipstream.cli import main
 from slipstream.collectors import ray as actors
 from slipstream.config.cluster import connect, versions
 from slipstream.config.compose import load_train, to_dict
@@ -251,13 +251,6 @@ def test_late_blocks_are_dropped(fake, limit):
 
 
 # -- without a cluster -------------------------------------------------------------------------------------------------
-
-
-def refusal(capfd, *words, command="train"):
-    assert main([*command.split(), *words]) == 2
-    text = capfd.readouterr().err.strip()
-    assert "\n" not in text
-    return text
 
 
 @pytest.mark.parametrize(

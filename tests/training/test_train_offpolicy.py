@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 import torch
-from tiny_runs import at_iteration, differences, rows_of, state_of
+from tiny_runs import state_of
 
 from slipstream import train
 from slipstream.algorithms.dqn import DQNConfig
@@ -72,21 +72,6 @@ def test_a_run_learns_after_the_warm_up_and_is_evaluated(whole, run, capsys):
     assert main(["eval", f"checkpoint={folder.path}", *words]) == 0
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert "success" in result if RUNS[run][0].startswith("env") else "return" in result
-
-
-@pytest.mark.parametrize("run", RUNS)
-def test_a_run_that_died_resumes_bit_for_bit(whole, tmp_path, monkeypatch, run):
-    def die():
-        raise MemoryError("the machine went away")
-
-    at_iteration(monkeypatch, 5, die)
-    with pytest.raises(MemoryError):
-        run_short(tmp_path, "died", run)
-    folder = train.RunFolder.open(tmp_path / "died")
-    assert state_of(folder)["iteration"] == 4
-    train.run(load_train([f"resume={folder.path}"]))
-    assert differences(state_of(whole(run)), state_of(folder)) == []
-    assert rows_of(folder) == rows_of(whole(run))
 
 
 def test_the_first_logged_actor_loss_of_td3_is_one():

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.listeners import descendants, listening
+from tiny_runs import refusal
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
-from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.training import distributed, rank_guard
 from slipstream.training.metrics_log import read_metrics
@@ -125,13 +125,6 @@ def test_the_command_starts_stops_and_names_ranks(tmp_path, start):
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
-
-
-def refusal(capfd, *words, command="train"):
-    assert main([command, *words]) == 2
-    text = capfd.readouterr().err.strip()
-    assert "\n" not in text
-    return text
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 import torch
+from tiny_runs import TINY
 
 from slipstream import Trainer
 from slipstream.config.compose import load_train
 
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16] env.num_worlds=2
-    total_frames=192 save_interval=100 eval_interval=0 device=cpu threads=1 quiet=true wandb.mode=disabled
-""")
+WORDS = [*TINY, "total_frames=192", "save_interval=100"]
 
 
 def test_a_step_collects_learns_and_publishes():
-    trainer = Trainer(load_train(TINY))
+    trainer = Trainer(load_train(WORDS))
     published, seen = [], []
     trainer.collector.publish = lambda: published.append(len(seen))
     before = torch.cat([p.detach().flatten().clone() for p in trainer.policy.parameters()])
@@ -34,7 +29,7 @@ def test_a_step_collects_learns_and_publishes():
 
 
 def test_a_loss_that_is_not_finite_ends_with_the_remedy():
-    trainer = Trainer(load_train(TINY))
+    trainer = Trainer(load_train(WORDS))
     values = {name: x.tolist() for name, x in trainer.step().metrics.items()}
     with pytest.raises(FloatingPointError, match="loss/value is not a number.*algo.learning_rate="):
         trainer.logged_metrics(values | {"loss/value": float("nan")})

@@ -8,6 +8,7 @@ import torch
 
 from slipstream import Trainer, train
 from slipstream.checkpoint import load_checkpoint
+from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.training.metrics_log import read_metrics
 
@@ -24,6 +25,14 @@ TINY = shlex.split("""
 def run_words(root, name, *words):
     """Train in this process; return the run folder."""
     return train.run(load_train([*words, f"root={root}", f"name={name}"]))
+
+
+def refusal(capfd, *words, command="train"):
+    """Return the one line with which a command refuses words."""
+    assert main([command, *words]) == 2
+    text = capfd.readouterr().err.strip()
+    assert "\n" not in text
+    return text
 
 
 def at_iteration(monkeypatch, wanted, action):
