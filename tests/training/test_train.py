@@ -202,23 +202,23 @@ def test_init_takes_navrls_released_weights_and_learns_on(tmp_path):
     assert not torch.equal(learned, released["critic.module.weight"])
 
 
-def test_init_from_another_network_says_which_one_it_is(whole):
-    with pytest.raises(ValueError, match=r"another network than model\.\* describes.*model\.trunk=\[16\]"):
-        Trainer(load_train([*WORDS, f"init={whole.path}", "model.trunk=[32,16]"]))
+GYM = ["task=gym", "env.id=CartPole-v1", "device=cpu", "threads=1"]
+NO_INIT = {
+    r"another network than model\.\* describes.*model\.trunk=\[16\]": [*WORDS, "model.trunk=[32,16]"],
+    r"other observations or actions .*: set env\.actions=continuous as in its training\.$": [
+        *WORDS,
+        "env.actions=discrete",
+        "env.goals=opposite",
+    ],
+    r"set env\.lidar\.azimuths=36 as in its training\.$": [*WORDS, "env.lidar.azimuths=18", "env.dynamics=quadrotor"],
+    r"set task=navigation as in its training\.$": GYM,
+}
 
 
-def test_init_into_other_actions_is_refused(whole):
-    with pytest.raises(
-        ValueError, match=r"other observations or actions .*: set env\.actions=continuous as in its training\.$"
-    ):
-        Trainer(load_train([*WORDS, f"init={whole.path}", "env.actions=discrete", "env.goals=opposite"]))
-    with pytest.raises(ValueError, match=r"set env\.lidar\.azimuths=36 as in its training\.$"):
-        Trainer(load_train([*WORDS, f"init={whole.path}", "env.lidar.azimuths=18", "env.dynamics=quadrotor"]))
-
-
-def test_init_from_another_task_is_refused(whole):
-    with pytest.raises(ValueError, match=r"set task=navigation as in its training\.$"):
-        Trainer(load_train(["task=gym", "env.id=CartPole-v1", "device=cpu", "threads=1", f"init={whole.path}"]))
+@pytest.mark.parametrize(("message", "words"), NO_INIT.items())
+def test_init_of_something_else_is_refused_with_the_remedy(whole, words, message):
+    with pytest.raises(ValueError, match=message):
+        Trainer(load_train([*words, f"init={whole.path}"]))
 
 
 def test_init_prints_settings_that_fit_and_mean_something_else(whole):

@@ -184,13 +184,21 @@ def failed(error):
     return FakeRay.exceptions.RayTaskError(error)
 
 
-def test_an_env_that_fails_at_once_is_reported(fake):
-    fake.fail[0, 0] = failed(OSError("no license"))
-    with (
-        fast() as trainer,
-        pytest.raises(RuntimeError, match=r"actor 0 \(here, process 0\) failed: OSError: no license"),
-    ):
-        trainer.step()
+LOST = FakeRay.exceptions.RayError("node lost\nout of memory")
+ENDS = {  # (actor, rollout) and its error
+    r"actor 0 \(here, process 0\) failed: OSError: no license": {(0, 0): failed(OSError("no license"))},
+    "actor 0 was lost 3 times without a batch between: out of memory": dict.fromkeys(((0, 0), (2, 0), (3, 0)), LOST),
+    "2 of 2 environments": {(0, 2): failed(BadActionError("2 of 2 environments"))},
+}
+
+
+@pytest.mark.parametrize(("message", "fail"), ENDS.items())
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_error_that_would_come_again_ends_the_training(fake, message, fail):
+    fake.fail = fail
+    with fast() as trainer, pytest.raises((RuntimeError, BadActionError), match=message):
+        for _ in range(9):
+            trainer.step()
 
 
 def test_a_node_with_other_versions_is_named():
@@ -207,22 +215,6 @@ def test_an_env_that_fails_later_gets_a_new_actor(fake):
         for _ in range(4):
             trainer.step()
         assert fake.made == 3 and trainer.collector.metrics()["actors/lost"] == 1
-
-
-def test_an_actor_that_is_lost_three_times_ends_the_training(fake):
-    fake.fail = {(number, 0): FakeRay.exceptions.RayError("node lost\nout of memory") for number in (0, 2, 3)}
-    lost = pytest.raises(RuntimeError, match="actor 0 was lost 3 times without a batch between: out of memory")
-    with fast() as trainer, warnings.catch_warnings(), lost:
-        warnings.simplefilter("ignore", RuntimeWarning)
-        for _ in range(9):
-            trainer.step()
-
-
-def test_bad_actions_are_an_error_of_the_policy(fake):
-    fake.fail[0, 2] = failed(BadActionError("2 of 2 environments"))
-    with fast() as trainer, pytest.raises(BadActionError, match="2 of 2 environments"):
-        for _ in range(4):
-            trainer.step()
 
 
 def test_blocks_are_small_on_the_wire(fake):
