@@ -14,18 +14,10 @@ from typing import Any
 
 from slipstream.config.compose import to_dict
 from slipstream.config.schema import TrainConfig
+from slipstream.training import resume
 from slipstream.training.background_compile import KernelCompiler
 from slipstream.training.distributed import join_ranks
-from slipstream.training.outputs import RunOutputs, draw_learning, wandb_settings
-from slipstream.training.resume import (
-    continued_config,
-    is_finished,
-    load_resume_state,
-    report_finished,
-    restore,
-    resume_command,
-    sole_writer,
-)
+from slipstream.training.outputs import RunOutputs, draw_learning
 from slipstream.training.run_folder import RunFolder, free_name
 from slipstream.training.trainer import Trainer
 from slipstream.training.tuning import choose_sizes
@@ -41,43 +33,42 @@ def run(cfg: TrainConfig) -> RunFolder:
             def open_run() -> tuple[str, dict[str, Any] | None]:
                 auto = cfg.resume == "auto"
                 folder = RunFolder.at(cfg.root, str(cfg.name)) if auto else RunFolder.open(str(cfg.resume))
-                stack.enter_context(sole_writer(folder))  # first: another training would make what is read out of date
+                # First: another training would make what is read out of date.
+                stack.enter_context(resume.sole_writer(folder))
                 if auto and not folder.has_checkpoints():
                     folder.check_unfinished()
                     if not folder.is_complete():
                         stack.enter_context(folder.kept_if_used())
                     return str(folder.path), None
-                return str(folder.path), load_resume_state(cfg, folder, ranks.size)
+                return str(folder.path), resume.load_resume_state(cfg, folder, ranks.size)
 
             path, state = ranks.from_root(open_run)
             folder = RunFolder(Path(path))
         if state is not None:
-            cfg = continued_config(cfg, state["config"])
-            if is_finished(cfg, state):
-                return report_finished(cfg, folder, state) if ranks.is_root else folder
+            cfg = resume.continued_config(cfg, state["config"])
+            if resume.is_finished(cfg, folder, state, report=ranks.is_root):
+                return folder
         name = cfg.name
         if name is not None and folder is None:  # before minutes of work
             name = ranks.from_root(lambda: free_name(cfg.root, str(cfg.name)))
         cfg = choose_sizes(cfg) if cfg.auto and state is None else cfg
-        wandb = wandb_settings(cfg)
         trainer = stack.enter_context(Trainer(replace(cfg, resume=None, resume_envs="saved"), ranks=ranks))
         if folder is None:  # a config that cannot be built leaves no run folder behind
             path = ranks.from_root(lambda: str(RunFolder.create(cfg.root, name, to_dict(trainer.cfg)).path))
             folder = RunFolder(Path(path))
             if ranks.is_root:
-                stack.enter_context(sole_writer(folder))
+                stack.enter_context(resume.sole_writer(folder))
                 stack.enter_context(folder.kept_if_used())
         elif state is None and ranks.is_root:
             folder.restart(to_dict(trainer.cfg))
-        ranks.set_run(folder.path, f"Continue from its last checkpoint: {resume_command(cfg, folder)}")
-        start = restore(trainer, state, folder, fresh_envs) if state is not None else 0
-        return loop(trainer, folder, wandb, start)
+        ranks.set_run(folder.path, f"Continue from its last checkpoint: {resume.resume_command(cfg, folder)}")
+        return loop(trainer, folder, 0 if state is None else resume.restore(trainer, state, folder, fresh_envs))
 
 
-def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> RunFolder:
+def loop(trainer: Trainer, folder: RunFolder, start: int) -> RunFolder:
     """Collect and learn from iteration `start` on; log, evaluate and save into `folder`."""
     cfg, ranks, done = trainer.cfg, trainer.ranks, True
-    with RunOutputs(trainer, folder, wandb, start) as out, KernelCompiler(trainer, out.print) as kernels:
+    with RunOutputs(trainer, folder, start) as out, KernelCompiler(trainer, out.print) as kernels:
         clock = out.start_clocks()
         (time_share,) = ranks.max(clock.share())
         for it in range(start, trainer.last_iteration):
@@ -98,11 +89,10 @@ def loop(trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int)
                 out.ended = "finished" if done else "interrupted"
                 break
             kernels.poll()
-    if not ranks.is_root:
-        return folder
-    draw_learning(trainer.task, folder)
-    if not done:
-        print(f"stopped; continue with: {resume_command(cfg, folder)}")
+    if ranks.is_root:
+        draw_learning(trainer.task, folder)
+    if ranks.is_root and not done:
+        print(f"stopped; continue with: {resume.resume_command(cfg, folder)}")
     return folder
 
 

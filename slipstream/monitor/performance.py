@@ -23,15 +23,13 @@ Totals = defaultdict[str, float]
 new_totals = partial(defaultdict[str, float], float)
 
 
+@dataclass(slots=True)
 class Series:
     """The last durations of one name in ms, with the count and the sum of all."""
 
-    __slots__ = ("last_ms", "count", "total_ms")
-
-    def __init__(self, history: int) -> None:
-        self.last_ms: deque[float] = deque(maxlen=history)
-        self.count = 0
-        self.total_ms = 0.0
+    last_ms: deque[float]
+    count: int = 0
+    total_ms: float = 0.0
 
 
 @dataclass
@@ -79,9 +77,8 @@ class PerformanceMonitor:
         self.clock, self.work = clock, frozenset(work)
         self.gauges = Gauges()
         self.lock = Lock()
-        self.series: dict[str, Series] = {}
+        self.series: dict[str, Series] = defaultdict(lambda: Series(deque(maxlen=history)))
         self.device_timers = DeviceTimers(self._record_device_time, events)
-        self._history = history
         self.current = Iteration()  # written only by the learner's thread, counts under the lock
         self._iterations: deque[Iteration] = deque(maxlen=history)
         self._last_tick_s: float | None = None
@@ -99,9 +96,7 @@ class PerformanceMonitor:
     def record(self, name: str, duration_ms: float) -> None:
         """Add a duration that was measured elsewhere."""
         with self.lock:
-            series = self.series.get(name)
-            if series is None:
-                series = self.series[name] = Series(self._history)
+            series = self.series[name]
             series.last_ms.append(duration_ms)
             series.count += 1
             series.total_ms += duration_ms

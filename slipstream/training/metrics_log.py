@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -52,6 +53,10 @@ class RunLog:
     ) -> None:
         wandb = dict(wandb or {})
         mode = wandb.pop("mode", None) or "disabled"
+        if mode == "auto":
+            found = importlib.util.find_spec("wandb")
+            is_package = found is not None and found.origin is not None  # W&B's own folder of runs has the same name
+            mode = "offline" if is_package else "disabled"
         last = _drop_rows_after(done, run.metrics_path)
         self._run = run
         self._clock = clock

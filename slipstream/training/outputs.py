@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import stat
@@ -14,7 +13,6 @@ from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.checkpoint.signals import StopFlag
-from slipstream.config.schema import TrainConfig
 from slipstream.monitor import PerformanceMonitor
 from slipstream.storage.background import close_after
 from slipstream.storage.errors import SaveError
@@ -68,9 +66,9 @@ class RunOutputs:
     Ranks other than 0 write and print nothing, but take part in checkpoints and stop with the others.
     """
 
-    def __init__(self, trainer: Trainer, folder: RunFolder, wandb: dict[str, Any], start: int) -> None:
+    def __init__(self, trainer: Trainer, folder: RunFolder, start: int) -> None:
         self.trainer, self.folder, self.start = trainer, folder, start
-        self._wandb, self._is_root = wandb, trainer.ranks.is_root
+        self._is_root = trainer.ranks.is_root
         self.monitor = trainer.monitor
         self.readback = ReadBack(trainer.env.device)
         self._evaluating: int | None = None  # the iteration whose weights are being evaluated
@@ -116,7 +114,7 @@ class RunOutputs:
         )
         stack.callback(self.recorder.close)
         stack.push(self._wait_for_saves)
-        self.log = stack.enter_context(RunLog(folder, self._wandb, self.start))
+        self.log = stack.enter_context(RunLog(folder, vars(cfg.wandb), self.start))
         stack.callback(self.recorder.is_busy)  # shows the last film
         stack.callback(self._write_rows, everything=True)  # of a training that fails beside an evaluation
         by_time = cfg.max_time_s > 0
@@ -370,13 +368,3 @@ def checkpoint_metrics(saver: AsyncCheckpointSaver) -> dict[str, float]:
     counts = ("saved", "queue_size", "queue_full", "dropped", "failed")
     names = (*counts, "compression_ratio", "blocking_ms_median", "background_ms_median")
     return {f"checkpoint/{name}": float(stats[name]) for name in names}
-
-
-def wandb_settings(cfg: TrainConfig) -> dict[str, Any]:
-    """Return W&B's settings; `auto` logs offline if the package is installed, and not at all otherwise."""
-    settings = dict(vars(cfg.wandb))
-    if settings["mode"] == "auto":
-        found = importlib.util.find_spec("wandb")
-        is_package = found is not None and found.origin is not None  # W&B's own folder of runs has the same name
-        settings["mode"] = "offline" if is_package else "disabled"
-    return settings

@@ -21,7 +21,8 @@ class ReadBack:
 
     def send(self, label: Any, metrics: Mapping[str, Tensor]) -> None:
         """Queue the copy of metrics by name, scalars or vectors [k], to the host; nothing waits."""
-        sizes = {name: x.numel() if x.ndim else 0 for name, x in metrics.items()}  # 0 marks a scalar
+        in_order = sorted(metrics.items(), key=lambda item: item[1].ndim)
+        sizes = {name: x.numel() if x.ndim else 0 for name, x in in_order}  # scalars, marked by 0, come first
         scalars = [x for x in metrics.values() if not x.ndim]
         vectors = [x.double() for x in metrics.values() if x.ndim]
         numbers = torch.cat((torch.stack(scalars).double(), *vectors)) if scalars else torch.cat(vectors)
@@ -43,15 +44,9 @@ class ReadBack:
             if arrived is not None:
                 arrived.synchronize()
                 self._free.append(host)
-            taken.append((label, _unpack(sizes, host.tolist())))
+            numbers = iter(host.tolist())
+            values = {
+                name: [next(numbers) for _ in range(size)] if size else next(numbers) for name, size in sizes.items()
+            }
+            taken.append((label, values))
         return taken
-
-
-def _unpack(sizes: dict[str, int], numbers: list[float]) -> dict[str, Any]:
-    """Return scalars, which come first, as numbers and vectors as lists, in the order they were sent."""
-    scalars = iter(numbers)
-    found: dict[str, Any] = {name: next(scalars) for name, size in sizes.items() if not size}
-    for name, size in sizes.items():
-        if size:
-            found[name] = [next(scalars) for _ in range(size)]
-    return {name: found[name] for name in sizes}

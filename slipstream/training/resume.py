@@ -6,7 +6,7 @@ import errno
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -115,23 +115,21 @@ def continued_config(cfg: TrainConfig, saved: dict[str, Any]) -> TrainConfig:
     return from_dict(given)
 
 
-def is_finished(cfg: TrainConfig, state: dict[str, Any]) -> bool:
-    """Return whether nothing is left to train of a run."""
+def is_finished(cfg: TrainConfig, folder: RunFolder, state: dict[str, Any], report: bool) -> bool:
+    """Return whether nothing is left to train of a run, and `report` that: in status.json too if the run was killed
+    just before its end."""
     frames, used_s = state.get("frames"), state.get("trained_s")
     out_of_time = cfg.max_time_s and type(used_s) is float and used_s >= cfg.max_time_s
-    return bool(out_of_time or (type(frames) is int and frames >= cfg.total_frames))
+    if not out_of_time and not (type(frames) is int and frames >= cfg.total_frames):
+        return False
+    if report:
+        print(f"nothing left to do: this run has {frames:,} frames; give a larger total_frames or max_time_s")
+    if report and folder.status().get("state") != "finished":
+        folder.write_status("finished", state["iteration"], state["frames"])
+    return True
 
 
-def report_finished(cfg: TrainConfig, folder: RunFolder, state: dict[str, Any]) -> RunFolder:
-    """Say that nothing is left to train, in status.json too if the run was killed just before its end."""
-    frames, iteration = state["frames"], state["iteration"]
-    print(f"nothing left to do: this run has {frames:,} frames; give a larger total_frames or max_time_s")
-    if folder.status().get("state") != "finished":
-        folder.write_status("finished", iteration, frames)
-    return folder
-
-
-def restore(trainer: Trainer, state: dict[str, Any], folder: RunFolder, fresh_envs: bool = False) -> int:
+def restore(trainer: Trainer, state: dict[str, Any], folder: RunFolder, fresh_envs: bool) -> int:
     """Continue from `state`, which was read from `folder`; return the iteration that comes next."""
     with reading_state(folder.path):
         return trainer.load_state_dict(state, fresh_envs)
@@ -164,14 +162,9 @@ def explain_save_errors(cfg: TrainConfig, folder: RunFolder) -> Iterator[None]:
     except (SaveError, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise type(error)(f"{error}. {recovery_hint(cfg, folder)}") from error
-
-
-def recovery_hint(cfg: TrainConfig, folder: RunFolder) -> str:
-    """Return which state of a run is good, and how to continue."""
-    remedy = "Free space, or repair the cause"
-    try:
-        newest, _ = newest_good(folder.checkpoints)
-    except (SaveError, OSError):
-        return f"There is no checkpoint to continue from. {remedy}, then start again"
-    return f"The run is good up to iteration {number_of(newest)} ({newest.name}). {remedy}, then: {resume_command(cfg, folder)}"
+        state, then = "There is no checkpoint to continue from", " start again"
+        with suppress(SaveError, OSError):
+            newest, _ = newest_good(folder.checkpoints)
+            state = f"The run is good up to iteration {number_of(newest)} ({newest.name})"
+            then = f": {resume_command(cfg, folder)}"
+        raise type(error)(f"{error}. {state}. Free space, or repair the cause, then{then}") from error

@@ -42,8 +42,7 @@ def compile_options() -> tuple[dict[str, Any], ...]:
     was compiled before is not lowered again (7 s instead of 14 for the preset h200).
     """
     cacheable = {f"torch.amp.autocast_mode.{name}": "1" for name in ("_enter_autocast", "_exit_autocast")}
-    marked = {"unsafe_marked_cacheable_functions": cacheable}
-    shared = {name: value for name, value in marked.items() if name in torch._inductor.list_options()}  # torch >= 2.7
+    shared = {"unsafe_marked_cacheable_functions": cacheable}
     return {"combo_kernels": True, **shared}, shared
 
 
@@ -87,8 +86,8 @@ def compile_update(learner: Any, log: Callable[[str], None] = print) -> None:
     """Fuse the kernels of `learner.gradients`: the loss, its gradient and the clipping; with several processes those of
     `learner.clip_sums` as well. The first update then takes most of a minute."""
     learner.gradients = compile_gradients(learner.gradients, learner.policy, log)
-    # All processes must clip alike: by default each measures which order of a sum is the fastest. (torch >= 2.10)
-    if learner.sums is not None and "deterministic" in torch._inductor.list_options():
+    # All processes must clip alike: by default each measures which order of a sum is the fastest.
+    if learner.sums is not None:
         learner.clip_sums = compile_gradients(learner.clip_sums, learner.policy, log, deterministic=True)
 
 
