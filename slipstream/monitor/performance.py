@@ -13,7 +13,7 @@ from threading import Lock, get_ident
 from typing import Any
 
 from slipstream.monitor.gauges import LEAK_FLOOR_MB, Gauges, Read, is_cuda, memory_gauges
-from slipstream.monitor.timers import DeviceTimers, Event, Timer
+from slipstream.monitor.timers import DeviceTimers, Timer
 
 LEARNER_STAGES = ("learn", "learning", "update", "train", "training", "policy_training")
 METRICS_INTERVAL_S = 1.0  # how often `metrics` returns more than the means
@@ -61,7 +61,6 @@ class PerformanceMonitor:
         clock: Returns seconds.
         work: Stages in which the learner does its own work; all other stages are waits for it (`get_exposed`). The
             learner is the thread that calls `tick`.
-        events: Creates the device's events; for tests.
     """
 
     def __init__(
@@ -70,7 +69,6 @@ class PerformanceMonitor:
         clock: Callable[[], float] = time.perf_counter,
         *,
         work: Iterable[str] = LEARNER_STAGES,
-        events: Callable[[Any], Event] | None = None,
     ) -> None:
         if history < 1:
             raise ValueError(f"history={history} must be at least 1")
@@ -78,7 +76,7 @@ class PerformanceMonitor:
         self.gauges = Gauges()
         self.lock = Lock()
         self.series: dict[str, Series] = defaultdict(lambda: Series(deque(maxlen=history)))
-        self.device_timers = DeviceTimers(self._record_device_time, events)
+        self.device_timers = DeviceTimers(self._record_device_time)
         self.current = Iteration()  # written only by the learner's thread, counts under the lock
         self._iterations: deque[Iteration] = deque(maxlen=history)
         self._last_tick_s: float | None = None

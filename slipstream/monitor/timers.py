@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 Monitor = Any  # a PerformanceMonitor, whose module imports this one
-Event = Any  # a torch.cuda.Event(enable_timing=True), or what a test gives instead
+Event = Any  # a torch.cuda.Event(enable_timing=True)
 MAX_PENDING = 128  # device measurements in flight; further ones are dropped and counted
 
 
@@ -71,12 +71,10 @@ class DeviceTimers:
 
     Args:
         report: Called with (name, milliseconds, whether no other timer enclosed it).
-        make: Creates an event of a device; for tests.
     """
 
-    def __init__(self, report: Callable[[str, float, bool], None], make: Callable[[Any], Event] | None = None) -> None:
+    def __init__(self, report: Callable[[str, float, bool], None]) -> None:
         self._report = report
-        self._make = make
         self._free: dict[str, list[tuple[Event, Event]]] = {}
         self._pending: deque[tuple[str, str, bool, Event, Event]] = deque()
         self.dropped = 0  # measurements not taken because too many were pending
@@ -107,8 +105,6 @@ class DeviceTimers:
                 self._free[key].append((start, end))
 
     def _make_event(self, device: Any) -> Event:
-        if self._make is not None:
-            return self._make(device)
         import torch
 
         with torch.cuda.device(device):
@@ -118,9 +114,9 @@ class DeviceTimers:
         """Return the current stream of the device, which need not be the current device."""
         import torch
 
-        return None if self._make is not None else torch.cuda.current_stream(device)
+        return torch.cuda.current_stream(device)
 
     def _is_capturing(self) -> bool:
         import torch
 
-        return self._make is None and torch.cuda.is_current_stream_capturing()
+        return torch.cuda.is_current_stream_capturing()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
+import torch
 from hand_clock import Clock
 
 from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.timers import MAX_PENDING
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 class Device:
@@ -18,7 +22,7 @@ class Device:
         self.queued_ms = self.done_ms = 0.0
         self.made = 0
 
-    def event(self, device):
+    def event(self, enable_timing):
         self.made += 1
         return Event(self)
 
@@ -45,13 +49,18 @@ class Event:
 
 
 @pytest.fixture
-def device() -> Device:
-    return Device()
+def device(monkeypatch) -> Device:
+    device = Device()
+    monkeypatch.setattr(torch.cuda, "Event", device.event)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    return device
 
 
 @pytest.fixture
-def monitor(device: Device, clock: Clock) -> PerformanceMonitor:
-    return PerformanceMonitor(clock=clock, events=device.event)
+def monitor(clock: Clock) -> PerformanceMonitor:
+    return PerformanceMonitor(clock=clock)
 
 
 def test_device_time_arrives_when_the_work_is_done(monitor, device):
@@ -112,10 +121,8 @@ def test_only_the_learners_thread_asks_the_events(monitor, device):
 
 
 @pytest.mark.gpu
+@needs_gpu
 def test_a_known_kernel_on_a_real_device():
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     monitor = PerformanceMonitor()
     torch.cuda._sleep(1000)
     torch.cuda.synchronize()
@@ -131,10 +138,8 @@ def test_a_known_kernel_on_a_real_device():
 
 
 @pytest.mark.gpu
+@needs_gpu
 def test_a_timer_inside_of_a_capture_is_not_captured():
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
     monitor, x = PerformanceMonitor(), torch.ones(8, device="cuda")
     with monitor.timer("warm", "cuda"):
         x.add_(1)
