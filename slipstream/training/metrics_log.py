@@ -182,9 +182,7 @@ def read_metrics(path: str | PathLike[str]) -> list[dict[str, Any]]:
     reader = Reader(path)
     data = reader.read(path)
     reader.claim(_LINE_BYTES * data.count(b"\n"), "the lines")
-    lines = data.split(b"\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
+    lines = data.rstrip().split(b"\n")
     rows = []
     for number, line in enumerate(lines, start=1):
         try:

@@ -22,7 +22,7 @@ import shutil
 import signal
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -202,7 +202,7 @@ def check_name(name: str) -> None:
 def free_name(root: str | PathLike[str], name: str) -> str:
     """Return `name`, or NAME-2, NAME-3, ... if that is in use; a line says so before the training is built."""
     check_name(name)
-    free = next(found for found in _names(name) if not os.path.lexists(Path(root) / found))
+    free = _free_name(Path(root), name)
     if free != name:
         print(
             f"name={name} is in use: this run will be {free}; `resume=auto name={name}` continues the one there",
@@ -223,19 +223,17 @@ def _make_unused(root: Path, name: str) -> Path:
     """Make a new folder root/name, root/name-2, ...; mkdir itself decides, so that two runs started at once get two
     folders."""
     make_folder(root)
-    for found in _names(name):
-        path = root.absolute() / found
-        try:
+    while True:
+        path = root.absolute() / _free_name(root, name)
+        with suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            continue
-        return path
-    raise AssertionError("count never ends")
+            return path
 
 
-def _names(name: str) -> Iterator[str]:
-    """Yield NAME, NAME-2, NAME-3, ..."""
-    return (name if number == 1 else f"{name}-{number}" for number in count(1))
+def _free_name(root: Path, name: str) -> str:
+    """Return the first of NAME, NAME-2, NAME-3, ... that is not in use."""
+    names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    return next(free for free in names if not os.path.lexists(root / free))
 
 
 def _task_name(config: Mapping[str, Any]) -> str:
