@@ -12,7 +12,7 @@ import torch
 import slipstream
 from slipstream.algorithms.bc import BC
 from slipstream.algorithms.ppo import PPO, PPOConfig
-from slipstream.collectors import CompressedDataCollector, SyncDataCollector
+from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.models import ActorCritic, Memory, ModelConfig, build_policy
@@ -139,19 +139,6 @@ def test_a_memory_without_parameters_learns(learn):
     learner = learn(policy, learn.Config(rollout_steps=T, minibatches=2, epochs=1))
     losses = learner.update(SyncDataCollector(env, policy, N * T).rollout())
     assert "grad/actor" in losses and "grad/memory" not in losses
-
-
-def test_compressed_batches_teach_the_same():
-    weights = []
-    for compress in (False, True):
-        env, policy, learner = make("gru")
-        collector = SyncDataCollector(env, policy, N * T, return_same_td=True, ring_size=1)
-        if compress:
-            collector = CompressedDataCollector(collector, keys=["position"])
-        for _ in range(3):
-            learner.update(collector.rollout())
-        weights.append(torch.cat([p.detach().flatten() for p in policy.parameters()]))
-    assert torch.equal(weights[0], weights[1])
 
 
 def test_trajectories_leave_the_memory_out():

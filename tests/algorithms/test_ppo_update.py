@@ -10,7 +10,6 @@ from ppo_batches import SPEC, N, T, make_batch, make_policy, same, weights
 
 from slipstream.algorithms.base import PIECE, apply_gradients, make_adam, step_in_pieces
 from slipstream.algorithms.ppo import PPO, PPOConfig
-from slipstream.envs.specs import Discrete
 
 # -- against a plain one -----------------------------------------------------------------------------------------------
 
@@ -82,12 +81,6 @@ def test_an_update_equals_the_same_written_down_plainly(huber_delta, max_grad_no
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-6, msg=lambda text, name=name: f"{name}: {text}")
 
 
-def test_the_policy_loss_weighs_by_the_action_dimensions():
-    assert PPO(make_policy())._actor_weight == 2.0
-    assert PPO(make_policy(Discrete(5)))._actor_weight == 1.0
-    assert PPO(make_policy(), PPOConfig(actor_weight=0.5))._actor_weight == 0.5
-
-
 # -- the mask ----------------------------------------------------------------------------------------------------------
 
 
@@ -106,15 +99,6 @@ def test_garbage_in_invalid_frames_changes_not_one_bit():
         losses = PPO(policy, PPOConfig(epochs=2, minibatches=2)).update(batch)
         results.append(weights(policy) | losses | dict(policy.value_norm.named_buffers()))
     assert same(*results)
-
-
-def test_advantages_are_normalized_over_valid_frames_alone():
-    algo = PPO(make_policy())
-    data = algo.prepare(make_batch(algo.policy))
-    chosen = data["advantage"][data["weight"] > 0]
-    assert len(chosen) == N * T - 2
-    assert chosen.mean().item() == pytest.approx(0.0, abs=1e-6)
-    assert chosen.std(unbiased=False).item() == pytest.approx(1.0, abs=1e-5)
 
 
 def test_a_batch_without_a_valid_frame_does_no_harm():
@@ -208,15 +192,6 @@ def test_a_loaded_state_learns_bit_for_bit(schedule):
             torch.manual_seed(seed)
             results.append(a.update(batch) | weights(a.policy) | dict(a.policy.value_norm.named_buffers()))
         assert same(*results)
-
-
-def test_after_loading_the_schedule_still_drives_the_optimizer():
-    config = PPOConfig(epochs=1, minibatches=1, schedule="linear", learning_rate=1e-3)
-    algo = PPO(make_policy(), config)
-    algo.load_state_dict(copy.deepcopy(PPO(make_policy(), config).state_dict()))
-    before = weights(algo.policy)
-    algo.update(make_batch(algo.policy), progress=1.0)
-    assert same(before, weights(algo.policy))
 
 
 @pytest.mark.parametrize(

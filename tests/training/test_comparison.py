@@ -17,7 +17,7 @@ from slipstream.config.help import ConfigError
 from slipstream.distributed import multirun
 from slipstream.distributed.multirun import expand
 from slipstream.storage.files import WriterLock
-from slipstream.training.comparison import describe, interval, load_groups, spread
+from slipstream.training.comparison import describe, load_groups, spread
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.run_folder import RunFolder
 
@@ -40,11 +40,6 @@ def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
     assert first.seeds == second.seeds == [0, 1, 2]
     assert first.finals("eval/success") == {0: 0.5, 1: 0.6, 2: 0.7}
     assert second.name == "learning_rate=0.2"
-
-
-def test_interval_is_students(tmp_path):
-    assert interval([0.5, 0.6, 0.7]) == pytest.approx(4.303 * 0.1 / 3**0.5)
-    assert interval([0.5]) != interval([0.5])  # NaN
 
 
 def test_compare_prints_means_paired_differences_and_settings(tmp_path, capsys):

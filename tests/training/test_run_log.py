@@ -209,15 +209,6 @@ class TestBounds:
         assert [row["iteration"] for row in rows if "eval/success" in row] == [400, 800, 1200, 1600, 2000]
         assert run.metrics_path.stat().st_size < 2 * 4000 * 2
 
-    def test_thinning_keeps_every_second_fourth_eighth(self):
-        log = b"".join(b'{"iteration": %d, "frames": 1}\n' % i for i in range(1, 4 * 4096 + 1))
-        kept = [int(line.split(b" ")[1][:-1]) for line in metrics_log.thin(log).splitlines()]
-        newest = 4 * 4096
-        assert [i for i in kept if newest - i < 4096] == list(range(newest - 4095, newest + 1))
-        assert [i for i in kept if 4096 <= newest - i < 8192] == list(range(newest - 8190, newest - 4095, 2))
-        assert [i for i in kept if newest - i >= 8192] == list(range(4, newest - 8191, 4))
-        assert metrics_log.thin(b"".join(log.splitlines(keepends=True)[-100:])) == b"".join(log.splitlines(True)[-100:])
-
     def test_resuming_keeps_a_damaged_line_and_ends_at_a_damaged_row(self, run):
         row = b'{"iteration": %d, "frames": %d, "time_s": 1.0, "x": "' + b" " * 1000 + b'"}\n'
         run.metrics_path.write_bytes(b"damaged\n" + b"".join(row % (i, i) for i in range(1, 301)) + b'{"iterat')

@@ -1,0 +1,181 @@
+"""The files of a training: one writer at a time, errors of the disk, differences, saved batches."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from tiny_runs import TINY, at_iteration, differences, run_words, state_of
+
+from slipstream import RolloutStorage, train
+from slipstream.checkpoint import load_checkpoint
+from slipstream.checkpoint.load import CheckpointFile, checkpoints_of
+from slipstream.cli import main
+from slipstream.config.compose import load_train
+from slipstream.rollouts.export import episodes
+from slipstream.storage.files import FileSystem, WriterLock
+from slipstream.training.metrics_log import RunLog, read_metrics
+from slipstream.training.run_folder import RunFolder
+
+SHORT = [*TINY, "total_frames=192", "save_interval=1"]
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from slipstream.storage.files import WriterLock
+with WriterLock(Path(sys.argv[1])):
+    if not os.fork():  # as workers are; it outlives its parent
+        print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeypatch, capsys):
+    folder, found = RunFolder(tmp_path / "tiny"), []
+
+    def resume():
+        before = folder.metrics_path.read_bytes()
+        found.append((main(["train", f"resume={folder.path}"]), before == folder.metrics_path.read_bytes()))
+
+    at_iteration(monkeypatch, 2, resume)
+    assert main(["train", *SHORT, f"root={tmp_path}", "name=tiny"]) == 0
+    error = capsys.readouterr().err
+    assert found == [(2, True)] and f"{folder.path} is being written by process {os.getpid()} on" in error
+    assert "wait until it ends or stop it" in error
+    assert main(["train", f"resume={folder.path}", "total_frames=256"]) == 0  # and the lock went with the run
+    assert len(read_metrics(folder.path)) == 4
+
+
+def test_a_run_that_has_not_saved_yet_is_named_as_running(tmp_path, capsys):
+    folder = RunFolder.create(tmp_path, "young", {"task": "navigation"})
+    with WriterLock(folder.path):
+        assert main(["train", f"resume={folder.path}"]) == 2
+    assert f"{folder.path} is being written by process {os.getpid()} on" in capsys.readouterr().err
+
+
+def test_a_killed_holder_leaves_no_lock_though_its_children_live(tmp_path):
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    child = int(holder.stdout.readline())
+    try:
+        with pytest.raises(BlockingIOError, match=f"is being written by process {holder.pid} on"):
+            WriterLock(tmp_path).take()
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        os.kill(child, 0)  # is there
+        with WriterLock(tmp_path):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.kill()
+        holder.stdout.close()
+
+
+WITH_ROLLOUTS = [*TINY, "total_frames=384", "save_interval=1", "rollout_save_interval=2"]
+
+
+def fail_at(monkeypatch, name, number):
+    """The system has no place for files called `name`…"""
+    plain = FileSystem.create
+
+    def create(fs, path):
+        if path.name.startswith(f".{name}"):
+            raise OSError(number, os.strerror(number))
+        return plain(fs, path)
+
+    monkeypatch.setattr(FileSystem, "create", create)
+
+
+def test_a_batch_that_cannot_be_saved_is_named(tmp_path, monkeypatch, capsys):
+    fail_at(monkeypatch, "rollout_000004", errno.ENOSPC)
+    assert main(["train", *WITH_ROLLOUTS, f"root={tmp_path}", "name=tiny"]) == 2
+    error = capsys.readouterr().err
+    assert "/rollout_000004.slip: " in error and "The run is good up to iteration" in error and error.count("\n") == 1
+
+
+def test_a_run_without_a_checkpoint_says_so(tmp_path, monkeypatch, capsys):
+    fail_at(monkeypatch, "ckpt_", errno.ENOSPC)
+    assert main(["train", *WITH_ROLLOUTS, f"root={tmp_path}", "name=tiny"]) == 2
+    assert (
+        "There is no checkpoint to continue from. Free space, or repair the cause, then start again"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_log_that_finds_no_space_is_explained(tmp_path, monkeypatch, capsys):
+    plain = RunLog.write
+
+    def write(log, iteration, *rest):
+        if iteration == 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        plain(log, iteration, *rest)
+
+    monkeypatch.setattr(RunLog, "write", write)
+    assert main(["train", *WITH_ROLLOUTS, f"root={tmp_path}", "name=tiny"]) == 2
+    assert "The run is good up to iteration 3 (ckpt_000003.pt.slip). Free space, or" in capsys.readouterr().err
+
+
+WIDE = [*TINY, "model.trunk=[64]", "total_frames=512", "save_interval=1"]
+
+
+def run_tiny(root, name, *words):
+    return run_words(root, name, *WIDE, *words)
+
+
+def base_of(path):
+    with CheckpointFile(path) as slip:
+        return slip.base
+
+
+def test_a_run_resumes_from_a_difference_bit_for_bit(tmp_path):
+    whole = run_tiny(tmp_path, "whole", "checkpoint_full_every=4", "keep_checkpoints=3")
+    kept = sorted(whole.checkpoints.glob("ckpt_*"))
+    assert [base_of(path) is not None for path in kept] == [
+        False,
+        True,
+        True,
+        True,
+    ]  # the whole one stays for those that need it
+    assert main(["ckpt", "verify", str(whole.path)]) == 0
+    half = run_tiny(tmp_path, "half", "checkpoint_full_every=4", "keep_checkpoints=3", "total_frames=384")
+    newest = half.checkpoints / "ckpt_000006.pt.slip"
+    assert base_of(newest) is not None and (half.checkpoints / "latest.pt.slip").resolve() == newest.resolve()
+    train.run(load_train([f"resume={half.path}", "total_frames=512", "checkpoint_full_every=2"]))
+    assert (half.checkpoints / "latest.pt.slip").exists() and differences(state_of(half), state_of(whole)) == []
+
+
+def test_the_best_policy_is_no_link_of_the_series(tmp_path):
+    evaluation = ("eval_interval=1", "eval.num_drones=2", "eval.map_seeds=[1]", "eval.max_steps=60")
+    folder = run_tiny(tmp_path, "best", "total_frames=128", *evaluation)
+    assert (folder.path / "best.pt").is_file() and not (folder.path / "latest.pt").exists()
+    assert sorted(p.name for p in folder.checkpoints.iterdir()) == [
+        "ckpt_000001.pt.slip",
+        "ckpt_000002.pt.slip",
+        "latest.pt.slip",
+    ]
+
+
+DEMO = ["preset=demo", "max_time_s=0", "env.num_envs=32", "algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1",
+         "total_frames=1536", "eval_interval=0", "threads=1", "quiet=true"]  # fmt: skip
+
+
+def test_every_nth_batch_is_saved_and_nothing_else_changes(tmp_path):
+    plain = train.run(load_train([*DEMO, f"root={tmp_path}", "name=plain"]))
+    saved = train.run(
+        load_train([*DEMO, f"root={tmp_path}", "name=saved", "rollout_save_interval=2", "rollout_keep=2"])
+    )
+    assert not (plain.path / "rollouts").exists()
+    with RolloutStorage(saved.path / "rollouts") as storage:
+        assert storage.iterations() == [4, 6]  # the last two of three
+        batch = storage.load(6)
+        assert batch.batch_size == (32, 8)
+        assert torch.equal(batch["observation", "lidar"][:, 1:], batch["next", "observation", "lidar"][:, :-1])
+        valid = int(sum(b["valid"].sum() for _, b in storage))
+        assert sum(len(e["reward",]) for e in episodes(storage, [4, 6])) == valid
+    assert [row["iteration"] for row in read_metrics(saved.path)] == list(range(1, 7))  # one convention
+    assert checkpoints_of(saved.checkpoints)[0].name.startswith("ckpt_000006.pt")
+    weights = [load_checkpoint(folder.checkpoints)["algo"]["policy"] for folder in (plain, saved)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
