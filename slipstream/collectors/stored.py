@@ -40,7 +40,7 @@ class StoredDataCollector(SyncDataCollector):
         valid = torch.ones(self._steps, env.num_envs, dtype=torch.bool, device=env.device)
         self._rollout = Rollout.of_rows({**rows, ("valid",): valid})
 
-    def _collect(self, check: bool) -> Rollout:
+    def collect_rollout(self, check: bool = True) -> Rollout:
         """Draw the next batch."""
         self._raise_if_closed()
         count = len(next(iter(self._data.values())))

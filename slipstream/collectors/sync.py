@@ -124,22 +124,41 @@ class SyncDataCollector(Collector):
             check: read back, once per batch, whether all actions were valid. A loop that reads back anyway passes False
                 and calls `check()` itself.
         """
-        position = self._position
-        rollout = self._collect(check)
-        if self.split_trajs:  # the policy's memory is of the first frames of the batch, not of the trajectories
-            batch = split_trajectories(replace(rollout, memory=None).to_tensordict()).to(self.device)
-        elif self._lends:
-            batch = self._lent[position] = rollout.to_tensordict(LentBatch)
-        else:
-            batch = rollout.to_tensordict()
-        return batch if self.postproc is None else self.postproc(batch)
+        batch = self.collect_rollout(check)
+        return self._deliver(batch) if isinstance(batch, Rollout) else batch
 
     collect = rollout
 
     def collect_rollout(self, check: bool = True) -> Any:
         """Collect the next batch for a learner: a `Rollout`, without the way around a TensorDict, or what `postproc` or
-        `split_trajs` made of it. With `return_same_td` it is valid until `ring_size` more were collected."""
-        return self._collect(check) if self.postproc is None and not self.split_trajs else self.rollout(check)
+        `split_trajs` made of it. With `return_same_td` it is valid until `ring_size` more were collected.
+
+        Any interruption, also Ctrl-C, drops the steps and leaves the collector usable.
+        """
+        self._raise_if_closed()
+        slot = self._position
+        lent, self._lent[slot] = self._lent[slot], None
+        if lent is not None:
+            lent.expire()
+        with torch.no_grad():
+            self._reset_if_needed()
+            if not self._slots:
+                shapes = self._steps, self._observation, self._memory
+                self._slots = [RolloutMemory(*shapes) for _ in range(self._num_slots)]
+            self._needs_reset = True
+            start = self._now()
+            with set_exploration_type(chosen_exploration_type() or self.exploration_type):
+                self._fills[slot]()
+            self._span = start, self._now()
+            self._needs_reset = False
+            self._frames += self.frames_per_batch
+            if check:
+                self.check()
+            rollout = Rollout.of_rows(self._slots[slot].tensors)
+            if not self._lends and not self.split_trajs:
+                rollout = rollout.copy(self.device)
+        self._position = (slot + 1) % self._num_slots
+        return rollout if self.postproc is None and not self.split_trajs else self._deliver(rollout)
 
     def iterator(self) -> Iterator[Any]:
         """Yield batches until `total_frames` have been collected in the collector's lifetime."""
@@ -219,36 +238,6 @@ class SyncDataCollector(Collector):
 
     # -- one rollout ---------------------------------------------------------------------------------------------------
 
-    def _collect(self, check: bool) -> Rollout:
-        """Collect T steps.
-
-        Any interruption, also Ctrl-C, drops the steps and leaves the collector usable.
-        """
-        self._raise_if_closed()
-        slot = self._position
-        lent, self._lent[slot] = self._lent[slot], None
-        if lent is not None:
-            lent.expire()
-        with torch.no_grad():
-            self._reset_if_needed()
-            if not self._slots:
-                shapes = self._steps, self._observation, self._memory
-                self._slots = [RolloutMemory(*shapes) for _ in range(self._num_slots)]
-            self._needs_reset = True
-            start = self._now()
-            with set_exploration_type(chosen_exploration_type() or self.exploration_type):
-                self._fills[slot]()
-            self._span = start, self._now()
-            self._needs_reset = False
-            self._frames += self.frames_per_batch
-            if check:
-                self.check()
-            rollout = Rollout.of_rows(self._slots[slot].tensors)
-            if not self._lends and not self.split_trajs:
-                rollout = rollout.copy(self.device)
-        self._position = (slot + 1) % self._num_slots
-        return rollout
-
     def _fill(self, slot: int) -> None:
         """Write T steps to a slot. No host synchronization, preallocated tensors only: a CUDA graph can capture it."""
         memory = self._slots[slot]
@@ -285,6 +274,16 @@ class SyncDataCollector(Collector):
             for memory in self._slots:
                 memory.allocate(frame)
         write(rows, frame)
+
+    def _deliver(self, rollout: Rollout) -> Any:
+        """Return the batch that users see."""
+        if self.split_trajs:  # the policy's memory is of the first frames of the batch, not of the trajectories
+            batch = split_trajectories(replace(rollout, memory=None).to_tensordict()).to(self.device)
+        elif self._lends:
+            batch = self._lent[self._position - 1] = rollout.to_tensordict(LentBatch)
+        else:
+            batch = rollout.to_tensordict()
+        return batch if self.postproc is None else self.postproc(batch)
 
     # -- around it -----------------------------------------------------------------------------------------------------
 
