@@ -1,7 +1,5 @@
 """Single steps: they are the steps of the episodes that they came from, whenever the buffer is asked."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -120,30 +118,3 @@ def test_a_first_step_that_is_refused_fixes_nothing():
         buffer.add_step(**step)
     with ReplayBuffer(100, storage="ring") as ring, pytest.raises(NotImplementedError, match="storage='cpu'"):
         ring.add_step(**step)
-
-
-def test_steps_are_added_while_others_sample():
-    steps, errors = steps_of(np.random.default_rng(1), 3000), []
-    with ReplayBuffer(500) as buffer:
-        buffer.add_step(**steps[0])
-        done = threading.Event()
-
-        def sample():
-            try:
-                while not done.is_set():
-                    batch = buffer.sample(16)
-                    expected = batch["observation"] + torch.tensor([0.0, 1.0])
-                    assert torch.equal(batch["next", "observation"], expected)
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=sample) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for step in steps[1:]:
-            buffer.add_step(**step)
-        done.set()
-        for thread in threads:
-            thread.join()
-        assert not errors
-        check(buffer, steps)

@@ -45,14 +45,6 @@ def test_only_the_keys_named_are_kept_and_all_of_them_are_needed():
         buffer.add({"done": np.zeros(3, bool)})
 
 
-def test_sample_batch_takes_either_buffer_and_the_documents_arguments():
-    buffer = DictReplayBuffer(100)
-    buffer.add(documents_episode(10))
-    batch = sample_batch(buffer, 5, buffer.episode_lens_prefix_sum, "cpu")
-    assert batch["gridmap_inputs"].shape == (5, 12, 12)
-    assert set(sample_batch(buffer.buffer, 5, keys=["action"])) == {"action"}
-
-
 def test_arrays_of_varying_size_come_padded_with_masks():
     buffer = DictReplayBuffer(100, ragged={"node_inputs": (4, None)})
     nodes = [np.full((n, 2), n, np.float32) for n in (1, 3, 4, 2)]
@@ -62,8 +54,6 @@ def test_arrays_of_varying_size_come_padded_with_masks():
     for padded, mask in zip(drawn["node_inputs"], drawn["node_inputs_mask"], strict=True):
         n = int(mask.sum())
         assert padded[mask].tolist() == [[n, n]] * n and not padded[~mask].any()
-    with pytest.raises((TypeError, ValueError), match="ragged|inhomogeneous"):
-        DictReplayBuffer(100).add({"node_inputs": nodes, "done": np.arange(4) == 3})
 
 
 @pytest.mark.parametrize("param", [{"batch_size": 5, "image_shape": (3, 3)}, 5])

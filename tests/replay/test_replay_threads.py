@@ -88,6 +88,16 @@ def many_threads(turns, seconds=0.0, **settings):
 
         return extend
 
+    def stepper(buffer):
+        at = [fresh()[0]]
+
+        def step():
+            now, after = rows(at[0], 2)
+            buffer.add_step(observation=now, next_observation=after, reward=float(at[0]), terminated=False)
+            at[0] += 1
+
+        return step
+
     def sample(buffer):
         batch = buffer.sample(64)
         check(batch)
@@ -100,7 +110,7 @@ def many_threads(turns, seconds=0.0, **settings):
     with ReplayBuffer(4000, sampler="prioritized", **settings) as buffer:
         for _ in range(5):
             add(buffer)
-        jobs = [lambda: add(buffer), lambda: add(buffer), extender(buffer, "a"), extender(buffer, "b")]
+        jobs = [lambda: add(buffer), lambda: add(buffer), extender(buffer, "a"), stepper(buffer)]
         jobs += [
             lambda: sample(buffer),
             lambda: sample(buffer),
