@@ -1,7 +1,5 @@
 """What a limit in bytes, a failed load, a closing buffer or whole-number rewards must not do."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -140,34 +138,6 @@ def test_a_load_that_fails_leaves_what_is_there(tmp_path):
     with pytest.raises(ValueError, match="UniformSampler"):
         buffer.load_state_dict(other.state_dict())
     assert len(buffer) == 50 and buffer.sample(50)["index"].max() < 50
-
-
-def test_loading_beside_draws_gives_the_old_or_the_new_never_a_mixture():
-    old, new = ReplayBuffer(1000, seed=1), ReplayBuffer(1000, seed=1)
-    old.add(episode(0, 300))
-    new.add(episode(5000, 200))
-    states = [old.state_dict(), new.state_dict()]
-    errors, stop = [], threading.Event()
-
-    def draw():
-        while not stop.is_set():
-            try:
-                batch = old.sample(32)
-                assert torch.equal(batch["next", "observation"][:, 0], batch["observation"][:, 0] + 1)
-                assert torch.equal(batch["reward"], batch["observation"][:, 0])
-            except Exception as error:
-                errors.append(error)
-                return
-
-    threads = [threading.Thread(target=draw) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for k in range(40):
-        old.load_state_dict(states[k % 2])
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not errors
 
 
 @pytest.mark.parametrize("storage", ["cpu", "ring"])

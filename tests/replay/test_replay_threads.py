@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -161,10 +162,18 @@ def test_states_taken_beside_extend_are_complete(storage):
             check(other.get(torch.arange(stats["steps_ever"] - stats["steps"], stats["steps_ever"])))
 
 
-def small_buffer():
+def small_buffer(first=0):
     buffer = ReplayBuffer(1000)
-    buffer.add({"observation": rows(0, 101), "reward": np.arange(100.0), "terminated": np.zeros(100, bool)})
+    reward = first + np.arange(100.0)
+    buffer.add({"observation": rows(first, 101), "reward": reward, "terminated": np.zeros(100, bool)})
     return buffer
+
+
+def test_loading_beside_draws_gives_the_old_or_the_new():
+    buffer = small_buffer()
+    states = itertools.cycle([buffer.state_dict(), small_buffer(5000).state_dict()])
+    draw = lambda: check(buffer.sample(32))  # noqa: E731
+    Crowd().run([draw, draw, lambda: buffer.load_state_dict(next(states))], turns=40)
 
 
 def test_closing_while_others_draw_and_add_ends_them_with_an_error_not_a_hang():
