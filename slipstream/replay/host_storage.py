@@ -192,17 +192,25 @@ class Memory:
 
         They are fresh memory; pinned for a GPU, where torch uses it again once copies have read it.
         """
-        pinned, whole = device.type == "cuda", {}
+        whole: dict[Key, Tensor] = {}
+        arrays: Arrays = {}
         for key, spec in self.schema.specs.items():
-            pair = (2,) if spec.next_key else ()
-            whole[key] = torch.empty((*pair, *shape, *spec.shape), dtype=spec.torch_dtype, pin_memory=pinned)
-        return whole, {key: as_bits(tensor) for key, tensor in whole.items()}
+            size = ((2,) if spec.next_key else ()) + shape + spec.shape
+            if device.type == "cuda":
+                whole[key] = torch.empty(size, dtype=spec.torch_dtype, pin_memory=True)
+                arrays[key] = as_bits(whole[key])
+            else:  # in half the time
+                arrays[key] = np.empty(size, spec.dtype)
+                whole[key] = as_tensor(arrays[key], spec)
+        return whole, arrays
 
     def tensors(self, whole: dict[Key, Tensor], device: torch.device) -> dict[Key, Tensor]:
         """Return the tensors of a batch on a device, by their keys, with masks for ragged ones."""
         tensors: dict[Key, Tensor] = {}
         for key, spec in self.schema.specs.items():
-            value = whole[key].to(device, non_blocking=True)  # torch's own tensor: it knows that the copy reads it
+            value = whole[key]
+            if device.type != "cpu":  # torch's own tensor: it knows that the copy reads it
+                value = value.to(device, non_blocking=True)
             if spec.next_key is None:
                 tensors[key] = value
             else:

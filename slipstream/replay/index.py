@@ -167,7 +167,7 @@ class StepIndex:
         both, discounts = np.empty(2 * number, np.int64), np.empty(number, np.float32)
         waiting, envs = np.empty(number, np.int64), np.empty(number, np.int64)
         out = (rows, both, discounts, waiting, envs)
-        missing = _transitions(self._pieces, self._base, *self._locate(steps), ends, gamma, *out)
+        missing = _transitions(self._pieces, self._base, self.head, self.tail, steps, ends, gamma, *out)
         return rows, both, discounts, waiting[:missing], envs[:missing]
 
     def windows(
@@ -297,9 +297,12 @@ def _locate(steps, pieces, base, head, tail, found, offsets):  # pragma: no cove
     density = (last + 1 - first) / max(total, 1)
     for i in range(steps.shape[0]):
         step = steps[i]
-        # begin where the piece is if all are as long, and double the distance until it is between `low` and `high`
-        low = high = min(max(first + np.int64((step - begin) * density), first), last)
-        width = 1
+        # begin where the piece is if all are as long, and again from there; double the distance until it is between
+        # `low` and `high`
+        at = min(max(first + np.int64((step - begin) * density), first), last)
+        for _ in range(2):
+            at = min(max(at + np.int64((step - pieces[at, STEP]) * density), first), last)
+        low, high, width = at, at, 1
         while low > first and pieces[low, STEP] > step:
             low, high, width = max(first, low - width), low, 2 * width
         while high < last and pieces[high + 1, STEP] <= step:
@@ -334,10 +337,12 @@ def _next_piece(pieces, base, at):  # pragma: no cover
 
 @native
 # pragma: no cover
-def _transitions(pieces, base, found, offsets, ends, gamma, rows, both, discounts, waiting, envs):
+def _transitions(pieces, base, head, tail, steps, ends, gamma, rows, both, discounts, waiting, envs):
     """See `StepIndex.transitions`; return how many steps wait."""
     number, n_step = rows.shape
     size, missing = ends.shape[0], 0
+    found, offsets = np.empty(number, np.int64), np.empty(number, np.int64)
+    _locate(steps, pieces, base, head, tail, found, offsets)
     for i in range(number):
         at, offset, discount = found[i], offsets[i], gamma
         row = pieces[at, ROW] + offset
