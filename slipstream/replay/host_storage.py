@@ -416,7 +416,7 @@ class HostStorage:
                 raise ValueError("there is no complete episode in the buffer yet")
             steps = complete[self.sampler.rng.integers(0, len(complete), number)]
             lengths = index.steps_left(steps)
-            windows = index.windows(steps, lengths, np.zeros(number, np.int64), int(lengths.max()), None)
+            windows = index.windows(steps, lengths, np.zeros(number, np.int64), int(lengths.max()))
             finish = self._padded(memory, windows, None)
         return finish()
 

@@ -38,6 +38,7 @@ STARTS = 2  # flag: an episode begins with this piece
 WITH_PREVIOUS = 4  # flag: leaves together with the piece before it
 DONE, TERMINATED = 1, 2  # bits of a row's end flags
 _LARGEST = 2**62  # numbers of steps, rows and pieces stay below it
+_NO_ENDS = np.zeros(1, np.uint8)
 
 
 def make_pieces(steps: Any, rows: Any, link: Any = NO_LINK, back: Any = NO_LINK, flags: Any = 0) -> np.ndarray:
@@ -103,7 +104,8 @@ class StepIndex:
         # O(1) per piece: what is live moves to arrays twice its size
         if self.tail - self._base + n >= len(self._pieces):
             live = self._pieces[self.head - self._base : self.tail - self._base + 1]
-            self._pieces, self._base = _moved(live, 2 * (len(live) + n)), self.head
+            self._pieces, self._base = np.empty((max(16, 2 * (len(live) + n)), 5), np.int64), self.head
+            self._pieces[: len(live)] = live
         at, table = self.tail - self._base, self._pieces
         table[at + 1 : at + n + 1, :LINK] = table[at, :LINK] + np.cumsum(pieces[:, :LINK], 0)
         table[at : at + n, LINK:] = pieces[:, LINK:]
@@ -146,11 +148,6 @@ class StepIndex:
 
     # searching
 
-    def rows_of(self, steps: np.ndarray) -> np.ndarray:
-        """Return the row of each step."""
-        at, offsets = self._locate(steps)
-        return self._pieces[at, ROW] + offsets
-
     def transitions(self, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows of `n_step` steps from each step on, fewer at the end of its episode.
 
@@ -171,7 +168,7 @@ class StepIndex:
         return rows, both, discounts, waiting[:missing], envs[:missing]
 
     def windows(
-        self, steps: np.ndarray, counts: np.ndarray, columns: np.ndarray, width: int, ends: np.ndarray | None
+        self, steps: np.ndarray, counts: np.ndarray, columns: np.ndarray, width: int, ends: np.ndarray = _NO_ENDS
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (step numbers, rows, rows of next observations), each [B, width]: up to `counts` steps of the episode
         of each step.
@@ -180,20 +177,18 @@ class StepIndex:
         a step with an end is the last one. A row below 0 is the pending observation of env -1 - row.
         """
         numbers, rows, following = (np.full((len(steps), width), -1, np.int64) for _ in range(3))
-        ring = _NO_ENDS if ends is None else ends
-        _windows(self._pieces, self._base, *self._locate(steps), counts, columns, ring, numbers, rows, following)
+        _windows(self._pieces, self._base, *self._locate(steps), counts, columns, ends, numbers, rows, following)
         return numbers, rows, following
 
-    def walk_back(self, steps: np.ndarray, length: int, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def walk_back(self, steps: np.ndarray, length: int, ends: np.ndarray = _NO_ENDS) -> tuple[np.ndarray, np.ndarray]:
         """Return (steps, counts): up to `length` steps back in the same episode, and how many that were."""
         starts, counts = np.empty(len(steps), np.int64), np.full(len(steps), length)
-        ring = _NO_ENDS if ends is None else ends
-        _walk_back(self._pieces, self._base, self.head, *self._locate(steps), ring, starts, counts)
+        _walk_back(self._pieces, self._base, self.head, *self._locate(steps), ends, starts, counts)
         return starts, counts
 
     def first_of_episode(self, steps: np.ndarray) -> np.ndarray:
         """Return the first step of the same episode that is held."""
-        return self.walk_back(steps, _LARGEST, None)[0]
+        return self.walk_back(steps, _LARGEST)[0]
 
     def steps_left(self, steps: np.ndarray) -> np.ndarray:
         """Return how many steps the episode has from each step on, including it, as far as is known."""
@@ -276,15 +271,6 @@ class StepIndex:
         if (link[last_pieces[envs] - self._base] != -2 - envs).any() or (link < -1 - len(last_pieces)).any():
             reader.fail("a piece and the environment in which it continues do not agree")
 
-
-def _moved(live: np.ndarray, size: int) -> np.ndarray:
-    """Return an array of at least `size` entries that begins with `live`."""
-    larger = np.empty((max(16, size), *live.shape[1:]), live.dtype)
-    larger[: len(live)] = live
-    return larger
-
-
-_NO_ENDS = np.zeros(1, np.uint8)
 
 # --- native loops. `at` is a place in the table of pieces: a piece less `base`.
 
