@@ -113,14 +113,6 @@ def test_a_slow_disk_delays_no_file_beyond_the_end(tmp_path, monkeypatch):
     assert main(["ckpt", "verify", str(tmp_path / "run")]) == 0
 
 
-def test_a_changed_num_envs_on_resume_is_named(tmp_path, capsys):
-    assert main(["train", *TINY, f"root={tmp_path}", "name=run"]) == 0
-    capsys.readouterr()
-    assert main(["train", f"resume={tmp_path / 'run'}", "env.num_envs=16", "total_frames=512"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "env.num_envs cannot change" in error
-
-
 class _Batches(torch.utils.data.Dataset):
     """Batches out of saved rollouts, read in the processes of a DataLoader."""
 

@@ -25,7 +25,6 @@ from pathlib import Path
 
 os.environ.setdefault("SLIPSTREAM_MAX_BYTES", str(64 << 20))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("SLIPSTREAM_GATHER_THREADS", "1")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 HANG_S = 5.0  # processor time of one input

@@ -142,21 +142,6 @@ def test_every_flipped_byte_is_noticed_and_never_read_as_data(tmp_path, count):
         check_damaged(path, batch)
 
 
-@counts
-def test_every_cut_is_noticed(tmp_path, count):
-    batch, path = saved(tmp_path)
-    good = path.read_bytes()
-    rng = random.Random(count)
-    some = [rng.randrange(len(good)) for _ in range(10 * count)]
-    for length in (0, 1, 63, 64, 200, len(good) - 1, len(good) - 64, len(good) - 128, *some):
-        path.write_bytes(good[:length])
-        with pytest.raises(DamagedFileError):
-            RolloutFile(path)
-    path.write_bytes(good + b"\0" * 64)
-    with pytest.raises(DamagedFileError):
-        RolloutFile(path)
-
-
 def test_damage_names_its_key_and_the_rest_can_be_read(tmp_path):
     batch, path = saved(tmp_path)
     flip(path, "noise")

@@ -1,7 +1,6 @@
 """A batch decoded by several threads, by several at once, and in a forked child."""
 
 import os
-import threading
 
 import numpy as np
 import pytest
@@ -32,27 +31,6 @@ def test_any_number_of_threads_decodes_the_same_batch(filled, threads, monkeypat
         torch.randn(400, 400).sum()  # torch's threads come from other work
         held.gather(rows, out)
         assert np.array_equal(out, frames[rows])
-
-
-def test_python_threads_may_decode_batches_at_once(filled):
-    held, frames = filled
-    wrong = []
-
-    def work(seed):
-        rng = np.random.default_rng(seed)
-        out = np.empty((500, 40, 40), np.uint8)
-        for _ in range(30):
-            rows = rng.integers(0, 600, 500)
-            held.gather(rows, out)
-            if not np.array_equal(out, frames[rows]):
-                wrong.append(seed)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
 
 
 def test_decoding_leaves_the_numbers_of_threads_alone(filled):
