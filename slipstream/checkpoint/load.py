@@ -319,7 +319,7 @@ class CheckpointFile:
             shown = reader.product([*shape, itemsize], "a tensor")
             if stride and not is_array:
                 reader.check_view(shape, stride, offset, itemsize, nbytes, "a tensor")
-            elif shown + offset * itemsize > nbytes or (is_array and (shown < nbytes or offset or not itemsize)):
+            elif shown + offset * itemsize > nbytes or (is_array and (shown < nbytes or offset)):
                 reader.fail(f"a tensor of {dtype} {list(shape)} in {nbytes} bytes")
             self.places.append((stream, start, nbytes))
             self.views.append(View(i, dtype, tuple(shape), tuple(stride), offset, device))

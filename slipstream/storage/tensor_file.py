@@ -157,7 +157,7 @@ class Reader:
             dtype = np.dtype(name)
         except (TypeError, ValueError, SyntaxError):
             dtype = np.dtype(object)
-        if dtype.hasobject or dtype.names is not None or dtype.shape or dtype.itemsize > 1 << 20:
+        if dtype.hasobject or dtype.names is not None or dtype.shape or not 0 < dtype.itemsize <= 1 << 20:
             self.fail(f"{what} is {name!r}, which is not a dtype of plain numbers")
         return dtype
 

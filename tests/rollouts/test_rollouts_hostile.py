@@ -65,6 +65,7 @@ ABSURD = {
     "own steps nowhere": column(OWN, None, 4),
     "own steps of another array": column(OWN, [0, "|u1", [3]], 4),
     "dtype of objects": column(DTYPE, "numpy:O"),
+    "dtype of no bytes": column(DTYPE, "numpy:<U0"),
     "dtype of a function": column(DTYPE, "zeros"),
     "batch of 2^62 steps": top("lead", [1 << 31, 1 << 31]),
     "batch of 2^63 environments": top("lead", [HUGE, 1]),
