@@ -141,15 +141,12 @@ class PrioritizedSampler(Sampler):
             self._largest = max(self._largest, float(values.max()))
             self._tree[steps[there] % self._tree.size] = values**self.alpha
 
-    def priorities(self) -> np.ndarray:
-        """Return float64: priority ** alpha of each step in the buffer, the oldest first."""
-        return self._tree[np.arange(self._head, self._tail) % self._tree.size]
-
     def state_dict(self) -> dict[str, Any]:
         """See `Sampler`."""
-        own = {"alpha": self.alpha, "beta": self.beta, "eps": self.eps, "largest": self._largest}
+        own: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta, "eps": self.eps, "largest": self._largest}
         own["size"] = self._tree.size  # decides the order of the leaves, and so which step a draw finds
-        return {**super().state_dict(), **own, "priorities": self.priorities()}
+        own["priorities"] = self._tree[np.arange(self._head, self._tail) % self._tree.size]  # to the power of alpha
+        return {**super().state_dict(), **own}
 
     def load_state_dict(self, state: dict[str, Any], head: int = 0, tail: int = 0) -> None:
         """See `Sampler`."""
@@ -175,7 +172,7 @@ class PrioritizedSampler(Sampler):
         self._tree.fill(leaves)
 
 
-class HindsightSampler(Sampler):
+class HindsightSampler(UniformSampler):
     """Draws uniformly; in k of k + 1 draws the goal is one that the same episode achieved, and the reward is computed
     again.
 
@@ -207,10 +204,6 @@ class HindsightSampler(Sampler):
         self.reward_fn, self.terminated_fn = reward_fn, terminated_fn
         self.strategy, self.k = strategy, k
         self.goal, self.achieved = as_key(goal), as_key(achieved)
-
-    def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, None]:
-        """See `Sampler`."""
-        return self.rng.integers(head, tail, number), None
 
     def goals(self, index: StepIndex, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (which of the batch are relabeled, the rows of their new goals)."""
