@@ -178,7 +178,6 @@ def rollouts(role: str) -> Parts:
     for iteration in storage.iterations():
         flatten(storage.load(iteration), f"batch {iteration}", part)
         flatten(storage.load_slice(iteration, envs=[3, 7], steps=slice(2, 6)), f"slice {iteration}", part)
-    flatten(storage.slices(length=4, keys=["action", "reward"], seed=seed(role, 5)).sample(16), "sample", part)
     return {"batches": part}
 
 
