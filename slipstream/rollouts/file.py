@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -244,10 +244,10 @@ class RolloutFile:
 
     def read(self, keys: Iterable[Any] | None = None, device: torch.device | str | None = None) -> Any:
         """Return the batch as it was saved; with `keys` these tensors alone."""
-        chosen = find_keys(self.keys, keys)
-        frames = self._frames(chosen)
-        tensors = {i: self._tensor(i, frames[i], self.columns[i].shape, device) for i in chosen}
-        return unflatten(self._tree if keys is None else self._part(chosen), tensors.__getitem__, self.container.reader)
+        tensors = self._tensors(keys, self.lead, device)
+        return unflatten(
+            self._tree if keys is None else self._part(tensors), tensors.__getitem__, self.container.reader
+        )
 
     def read_slice(
         self, envs: Any = None, steps: Any = None, keys: Iterable[Any] | None = None, device: Any = None
@@ -259,26 +259,19 @@ class RolloutFile:
         e, s = _indices(envs, self.envs, "envs"), _indices(steps, self.steps, "steps")
         if len(self.lead) == 1 and len(e) != 1:
             raise ValueError(f"{self.path} has the steps of one environment: leave envs out")
-        lead = [len(e), len(s)][-len(self.lead) :]
-        chosen = find_keys(self.keys, keys)
-        tensors = {}
-        for i, frames in self._frames(chosen, e, s).items():
-            column = self.columns[i]
-            shape = (*lead, *column.shape[len(lead) :]) if column.is_steps else column.shape
-            tensors[i] = self._tensor(i, frames, shape, device)
+        lead = (len(e), len(s))[-len(self.lead) :]
+        tensors = self._tensors(keys, lead, device, e, s)
 
         def batch_size(size: list[int]) -> list[int]:
             return [*lead, *size[len(lead) :]] if tuple(size[: len(lead)]) == self.lead else size
 
-        return unflatten(self._part(chosen), tensors.__getitem__, self.container.reader, batch_size=batch_size)
+        return unflatten(self._part(tensors), tensors.__getitem__, self.container.reader, batch_size=batch_size)
 
     def read_steps(self, keys: Iterable[Any] | None = None) -> dict[Key, Any]:
         """Return the tensors [envs, steps, ...] by key; those without steps are left out."""
-        chosen = [i for i in sorted(find_keys(self.keys, keys)) if self.columns[i].is_steps]
-        frames, lead = self._frames(chosen), (self.envs, self.steps)
-        return {
-            self.keys[i]: self._tensor(i, frames[i], (*lead, *self.columns[i].shape[len(self.lead) :])) for i in chosen
-        }
+        with_steps = [self.keys[i] for i in find_keys(self.keys, keys) if self.columns[i].is_steps]
+        tensors = self._tensors(with_steps, (self.envs, self.steps))
+        return {self.keys[i]: tensors[i] for i in sorted(tensors)}
 
     def problems(self) -> Iterator[str]:
         """Read everything; yield what is not as it was written, key by key."""
@@ -295,32 +288,36 @@ class RolloutFile:
     def _claim(self, nbytes: int) -> None:
         Reader(self.path, max_bytes=self.max_bytes).claim(nbytes)  # per call: the caller owns what it returns
 
-    def _part(self, chosen: set[int]) -> Any:
+    def _part(self, chosen: Iterable[int]) -> Any:
         """Return the tree of some columns, without plain values."""
         return select(self._tree, [show(self.keys[i]) for i in chosen], missing_ok=True)
 
-    def _tensor(self, i: int, frames: np.ndarray, shape: tuple[int, ...], device: Any = None) -> Any:
-        """Return frames as a tensor or array of `shape`, which shares their memory unless it goes to a device."""
-        view = View(0, self.columns[i].dtype, shape, (), 0, "cpu")
-        made = make_tensor(view, torch.from_numpy(frames.reshape(-1)))
-        return made if device is None or isinstance(made, np.ndarray) else made.to(device)
-
-    def _frames(
-        self, chosen: Collection[int], envs: np.ndarray | None = None, steps: np.ndarray | None = None
-    ) -> dict[int, np.ndarray]:
-        """Return the frames of some columns, uint8 [envs, steps, bytes]: those of all, or of some environments and
-        steps."""
+    def _tensors(
+        self,
+        keys: Iterable[Any] | None,
+        lead: tuple[int, ...],
+        device: Any = None,
+        envs: np.ndarray | None = None,
+        steps: np.ndarray | None = None,
+    ) -> dict[int, Any]:
+        """Return the tensors and arrays of some keys by column, of all or of some environments and steps: those with
+        steps as [*lead, ...]."""
+        chosen = find_keys(self.keys, keys)
         part = 1.0 if envs is None or steps is None else len(envs) * len(steps) / max(1, self.envs * self.steps)
         sizes = [column.nbytes * part if column.is_steps else column.nbytes for column in self.columns]
         self._claim(math.ceil(sum(sizes[i] for i in chosen)))
         frames: dict[int, np.ndarray] = {}
+        tensors: dict[int, Any] = {}
         for i in sorted(chosen, key=lambda i: self.columns[i].base is not None):  # a successor after its base
             column = self.columns[i]
             if column.base is not None:
                 frames[i] = self._successors(column, frames.get(column.base), envs, steps)
             else:
                 frames[i] = self._stored(column, *((envs, steps) if column.is_steps else ()))
-        return frames
+            shape = (*lead, *column.shape[len(self.lead) :]) if column.is_steps else column.shape
+            made = make_tensor(View(0, column.dtype, shape, (), 0, "cpu"), torch.from_numpy(frames[i].reshape(-1)))
+            tensors[i] = made if device is None or isinstance(made, np.ndarray) else made.to(device)
+        return tensors
 
     def _successors(
         self, column: Column, known: np.ndarray | None, envs: np.ndarray | None, steps: np.ndarray | None
