@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from tiny_runs import refusal
 
 from slipstream.algorithms.policy_file import load_policy
+from slipstream.checkpoint import load
 from slipstream.cli import main
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.registry import find_task
@@ -164,3 +166,26 @@ def test_navrls_released_policy_crosses_static_fields_here():
     result = summarize(fly(env, policy, 32, record_paths=False))
     assert result["success"] > 0.85
     assert 23.0 < result["time_to_goal_s"] < 35.0  # 48 m at no more than 2 m/s on each axis
+
+
+CONFIG = {"task": "navigation", "env": {}, "model": {}, "algo": {"name": "ppo"}}
+
+
+def write(path, number):
+    torch.save({"config": CONFIG, "policy": {"x": torch.full((2,), float(number))}}, path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_policy_that_goes_while_it_is_loaded(tmp_path, monkeypatch, replaced):
+    path, other, plain = tmp_path / "best.pt", tmp_path / "other.pt", load.read_torch
+    sha256 = write(path, 1)
+    write(other, 2)
+
+    def read_torch(*args):  # the bytes of the file were read, and nothing is made of them
+        other.replace(path) if replaced else path.unlink()
+        return plain(*args)
+
+    monkeypatch.setattr(load, "read_torch", read_torch)
+    found = load_policy(path)
+    assert found.message() == f"policy: {path}, sha256 {sha256}" and found.state["policy"]["x"].tolist() == [1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Contracts of LiveView, on a clock and a console that the tests own."""
+"""What a training and long work show in a terminal or as plain lines, on a clock and a console that the tests own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import re
 import pytest
 from rich.console import Console
 
+from slipstream.cli import main
 from slipstream.training.live_view import LiveView, format_count
+from slipstream.ui import tables
+from slipstream.ui.tables import ProgressLines, format_number, format_percent, format_rate
 
 METRICS = {"fps": 54_321.0, "episode/return": 12.5, "episode/success": 0.713, "lr": 5e-4, "kl": float("nan")}
 STATS = {
@@ -149,3 +152,92 @@ def test_the_envs_own_info_is_shown_or_what_a_task_chooses():
         lines += screen.lines
     assert "return 2  fuel_kg 3.25  b 1  eval fuel_kg 3.5  episodes 8" in lines[0]
     assert "return 2  b 1  episodes 8" in lines[1]
+
+
+class Work:
+    """A piece of work whose clock is moved by hand."""
+
+    def __init__(self, what: str = "flying 64 drones") -> None:
+        self.now_s, self.lines = 100.0, []
+        self.progress = ProgressLines(what, self.lines.append, lambda: self.now_s)
+
+    def until(self, seconds: float) -> list[str]:
+        """Return the lines written until `seconds` after the start, looked at every second."""
+        while self.now_s < 100.0 + seconds:
+            self.now_s += 1.0
+            self.progress.write_if_due()
+        return self.lines
+
+
+def test_long_work_writes_after_3_s_and_then_every_10_s():
+    work = Work("exporting policy")
+    assert work.until(95.0) == [f"exporting policy: {t // 60}:{t % 60:02d} elapsed" for t in range(3, 96, 10)]
+
+
+def test_a_line_has_the_share_done_and_the_time_left():
+    work = Work()
+    work.progress.update(0.25)
+    assert work.until(3.0) == ["flying 64 drones: 0:03 elapsed, 25 % done, about 0:09 left"]
+    work.progress.update(1.0)
+    assert work.until(13.0)[1] == "flying 64 drones: 0:13 elapsed, 100 % done, about 0:00 left"
+
+
+def test_lines_that_nobody_reads_do_not_disturb_the_work():
+    def gone(line):
+        raise BrokenPipeError
+
+    lines = ProgressLines("work", gone, clock=iter((0.0, 60.0)).__next__)
+    lines._end.wait = lambda seconds: False
+    lines._run()  # ends at the first line
+
+
+def test_the_thread_ends_with_the_work():
+    with ProgressLines("work") as lines:
+        assert not lines._end.is_set()
+    assert lines._end.is_set()
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The pieces of work that show progress, as commands begin them; each is due at once."""
+    found = []
+
+    class AtOnce(ProgressLines):
+        def __init__(self, what):
+            super().__init__(what, found.append, lambda: 0.0)
+            self._due_s = -1.0
+
+        def __enter__(self):
+            self.write_if_due()
+            return self
+
+    monkeypatch.setattr(tables, "ProgressLines", AtOnce)
+    return found
+
+
+SHORT = ["eval.num_drones=2", "eval.map_seeds=[1,2]", "eval.max_steps=8", "eval.picture=false"]
+
+
+def test_eval_shows_maps_and_flights(started, monkeypatch):
+    assert main(["eval", *SHORT]) == 0
+    assert [line.split(":")[0] for line in started] == ["generating 2 maps", "flying 4 drones over 2 maps"]
+
+
+@pytest.mark.parametrize(("rate", "text", "percent"), [
+    (0.0, "0.000", "0.0 %"), (1.0, "1.000", "100.0 %"), (255 / 256, "0.996", "99.6 %"), (1999 / 2000, "0.9995", "99.95 %"),
+    (0.99996, "0.99996", "99.996 %"), (1 - 1e-9, "> 0.999999", "> 99.999999 %"), (1e-9, "< 0.000001", "< 0.000001 %"),
+    (1 / 3000, "0.0003", "0.03 %"), (0.25, "0.250", "25.0 %"), (None, "–", "–"), (float("nan"), "–", "–"),
+])  # fmt: skip
+def test_a_rate_is_0_or_1_only_if_it_is(rate, text, percent):
+    assert (format_rate(rate), format_percent(rate)) == (text, percent)
+
+
+def test_few_digits_round_no_rate_to_1():
+    assert format_percent(255 / 256, 0) == "99.6 %" and format_rate(0.998, 2) == "0.998"
+    assert [format_number(x) for x in (0.99999, 1.0, 1.00001, 123456.0, 1e-9)] == [
+        "0.999990",
+        "1",
+        "1",
+        "1.235e+05",
+        "1e-09",
+    ]
