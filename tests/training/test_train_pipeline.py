@@ -3,11 +3,9 @@ between."""
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 import torch
-from tiny_runs import differences
+from tiny_runs import TINY, differences, run_words
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
@@ -17,20 +15,14 @@ from slipstream.config.help import ConfigError
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.trainer import Trainer
 
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20 env.max_episode_steps=400
-    algo.rollout_steps=8 model.encoder=dict model.part=8 model.trunk=[16]
-    total_frames=512 save_interval=2 eval_interval=3 eval.num_drones=2 eval.map_seeds=[1] eval.max_steps=240
-    device=cpu threads=1 quiet=true wandb.mode=disabled
-""")
-ALGORITHMS = {
-    "ppo": ["algo.minibatches=4", "algo.epochs=2"],
-    "sac": ["algo=sac", "algo.updates=4", "algo.warmup=64", "algo.batch_size=16"],
-}
+WORDS = [word for word in TINY if not word.startswith(("algo.", "eval_interval"))]
+WORDS += ["algo.rollout_steps=8", "total_frames=512", "save_interval=2", "eval_interval=3"]
+PPO = ["algo.minibatches=4", "algo.epochs=2"]
+SAC = ["algo=sac", "algo.updates=4", "algo.warmup=64", "algo.batch_size=16"]
 
 
 def run(root, name, mode, *words):
-    return train.run(load_train([*TINY, f"root={root}", f"name={name}", f"collect.pipeline={mode}", *words]))
+    return run_words(root, name, *WORDS, f"collect.pipeline={mode}", *words)
 
 
 def state(folder):
@@ -38,10 +30,9 @@ def state(folder):
     return {k: v for k, v in found.items() if k not in ("config", "rng", "trained_s")}
 
 
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("words", [PPO, SAC], ids=["ppo", "sac"])
 @pytest.mark.parametrize("mode", ["on", "on_policy"])
-def test_a_pipelined_run_repeats_and_resumes_bit_for_bit(tmp_path, mode, algo):
-    words = ALGORITHMS[algo]
+def test_a_pipelined_run_repeats_and_resumes_bit_for_bit(tmp_path, mode, words):
     whole = run(tmp_path, "whole", mode, *words)
     again = run(tmp_path, "again", mode, *words, "collect.prefetch_count=1")
     part = run(tmp_path, "part", mode, *words, "total_frames=256")
@@ -56,7 +47,7 @@ def test_a_pipelined_run_repeats_and_resumes_bit_for_bit(tmp_path, mode, algo):
 def test_late_data_have_ratios_other_than_one():
     """The KL of the first minibatch is 0 by on-policy data; by older data as well, since the clip is around the present
     weights."""
-    job = Trainer(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on", "algo.minibatches=1", "algo.epochs=1"]))
+    job = Trainer(load_train([*WORDS, *PPO, "collect.pipeline=on", "algo.minibatches=1", "algo.epochs=1"]))
     with job.collector as collector:
         assert isinstance(collector, PipelinedDataCollector)
         importance = []
@@ -74,7 +65,7 @@ def test_late_data_have_ratios_other_than_one():
 
 
 def test_values_of_the_past_are_read_in_the_units_of_the_past():
-    job = Trainer(load_train([*TINY, *ALGORITHMS["ppo"], "collect.pipeline=on"]))
+    job = Trainer(load_train([*WORDS, *PPO, "collect.pipeline=on"]))
     norm = job.policy.value_norm
     with job.collector as collector:
         batch = collector.rollout()
@@ -98,18 +89,11 @@ def test_what_cannot_be_piped_says_so():
         load_train(["collect.pipeline=yes"])
 
 
-def test_compressed_batches_train_to_the_same_weights(tmp_path):
-    words = [*ALGORITHMS["ppo"], "total_frames=256"]
-    plain = run(tmp_path, "plain", "off", *words)
-    packed = run(tmp_path, "packed", "off", *words, "collect.compress=all")
+@pytest.mark.parametrize(("mode", "compress"), [("off", "all"), ("on", "lidar")])
+def test_compressed_batches_train_to_the_same_weights(tmp_path, mode, compress):
+    plain, packed = (
+        run(tmp_path, c, mode, *PPO, "total_frames=256", f"collect.compress={c}") for c in ("off", compress)
+    )
     assert differences(state(plain)["algo"], state(packed)["algo"]) == []
-    assert [row["episode/count"] for row in read_metrics(plain.path)] == [
-        row["episode/count"] for row in read_metrics(packed.path)
-    ]
-
-
-def test_compressing_beside_the_learner_changes_nothing(tmp_path):
-    words = [*ALGORITHMS["ppo"], "total_frames=256"]
-    plain = run(tmp_path, "plain", "on", *words)
-    packed = run(tmp_path, "packed", "on", *words, "collect.compress=lidar")
-    assert differences(state(plain)["algo"], state(packed)["algo"]) == []
+    counts = [[row["episode/count"] for row in read_metrics(folder.path)] for folder in (plain, packed)]
+    assert counts[0] == counts[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.listeners import descendants, listening
-from tiny_runs import refusal
+from tiny_runs import TINY, refusal
 
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
@@ -25,11 +24,7 @@ from slipstream.training.metrics_log import read_metrics
 from slipstream.training.rank_guard import Guard
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
-TINY = shlex.split("""
-    env.num_envs=8 env.map_half_m=2 env.num_obstacles=3 env_dyn.num_obstacles=8 env.decision_interval=20
-    algo.rollout_steps=8 algo.minibatches=4 algo.epochs=1 model.encoder=dict model.part=8 model.trunk=[16]
-    save_interval=1 eval_interval=0 threads=1 wandb.mode=disabled
-""")
+WORDS = [*TINY, "save_interval=1", "quiet=false"]
 
 
 def run_cases(folder, *cases):
@@ -91,7 +86,7 @@ def wait_for_checkpoint(process, folder, number):
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the ranks in /proc")
 def test_the_command_starts_stops_and_names_ranks(tmp_path, start):
     folder = tmp_path / "run"
-    words = [*TINY, f"root={tmp_path}", "name=run", "device=cpu", "gpus=2", "total_frames=128000000"]
+    words = [*WORDS, f"root={tmp_path}", "name=run", "device=cpu", "gpus=2", "total_frames=128000000"]
     first = start("slipstream", "train", *words)
     wait_for_checkpoint(first, folder, 2)
     for pid in descendants(first.pid):  # a scheduler may signal all processes: a guard is not ended by it
@@ -149,16 +144,16 @@ def test_a_number_of_ranks_that_cannot_be_is_refused(monkeypatch, capfd, words, 
 def test_a_part_of_torchruns_variables_is_refused(tmp_path, monkeypatch, capfd, given):
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    text = refusal(capfd, *TINY, "device=cpu", f"root={tmp_path}")
+    text = refusal(capfd, *WORDS, "device=cpu", f"root={tmp_path}")
     assert "MASTER_ADDR" in text and f"unset {' '.join(given)} to train in one process" in text
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_advisor_and_python_refuse_several_ranks(capfd):
     one_process = "gpus=2 needs as many processes, and there are 1: only `slipstream train` starts them"
-    assert one_process in refusal(capfd, *TINY, "gpus=2", "device=cpu", "seconds=1", command="advise")
+    assert one_process in refusal(capfd, *WORDS, "gpus=2", "device=cpu", "seconds=1", command="advise")
     with pytest.raises(ValueError, match="only `slipstream train` starts them"):
-        train.run(load_train([*TINY, "gpus=2", "device=cpu"]))
+        train.run(load_train([*WORDS, "gpus=2", "device=cpu"]))
 
 
 # -- two nodes ---------------------------------------------------------------------------------------------------------
@@ -170,7 +165,7 @@ def start_nodes(start, *words):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     options = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", f"--master-port={port}"]
-    own = ["-m", "slipstream", "train", *TINY, "device=cpu", *words]
+    own = ["-m", "slipstream", "train", *WORDS, "device=cpu", *words]
     return [start("torch.distributed.run", *options, f"--node-rank={node}", *own) for node in (0, 1)]
 
 
@@ -260,7 +255,7 @@ def test_a_job_that_is_suspended_as_a_unit_has_lost_nobody():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("more", [[], ["compile=on"], ["distributed.capture=off"]])
 def test_one_rank_with_nccl_captures_the_all_reduce_and_ends(tmp_path, start, more):
-    words = [*TINY, f"root={tmp_path}", "name=run", "device=cuda", "total_frames=640", *more]
+    words = [*WORDS, f"root={tmp_path}", "name=run", "device=cuda", "total_frames=640", *more]
     done = start("torch.distributed.run", "--standalone", "--nproc-per-node=1", "-m", "slipstream", "train", *words)
     text = done.communicate(timeout=600)[0]
     assert done.returncode == 0 and "cannot be captured" not in text, text
