@@ -33,7 +33,6 @@ Memory = Any  # that of host_storage.py, which imports this file
 KIND = "rply"
 LIST_FILE = "replay.slip"
 _ROWS_FILE = re.compile(r"rows-([0-9a-f]{32})-(\d{8,18})\.slip")
-_STALE_FILE = re.compile(r"\.(rows-[0-9a-f]{32}-\d+|replay)\.slip\..*\.tmp")
 
 FullBlock = tuple[Key, int, int]  # the key, the first row, the section of the file
 
@@ -233,7 +232,7 @@ def write_save(
         writer.finish({"identity": folder.identity, "number": number, "files": files, "state": state})
     kept = {name for name, _ in files}
     for other in path.iterdir():
-        if (_ROWS_FILE.fullmatch(other.name) and other.name not in kept) or _STALE_FILE.fullmatch(other.name):
+        if _ROWS_FILE.fullmatch(other.name) and other.name not in kept:
             with contextlib.suppress(OSError):  # gone meanwhile, or a folder
                 other.unlink()
     return Folder(folder.identity, number, max(folder.piece, last), files), rows, full

@@ -15,6 +15,7 @@ import pytest
 from replay_victim import batch, check
 
 from slipstream.replay import DamagedFileError, ReplayBuffer
+from slipstream.storage import files
 
 VICTIM = Path(__file__).with_name("replay_victim.py")
 
@@ -61,7 +62,9 @@ def test_a_save_that_stops_anywhere_leaves_the_one_before_or_itself(tmp_path, mo
         assert after in ((199,) if finished else (49, 199))
         ended.add((finished, after))
         buffer.extend(batch(200))
-        buffer.save(folder)  # and the next one works, with the rows of both
+        with monkeypatch.context() as patched:
+            patched.setattr(files, "is_alive", lambda process: False)
+            buffer.save(folder)  # and the next one works, with the rows of both
         loaded = ReplayBuffer(300).load(folder)
         assert check(loaded) == 209 and len(loaded) == 300
         assert not list(folder.glob(".*.tmp"))
