@@ -24,6 +24,7 @@ from slipstream import ExplorationType, set_exploration_type
 from slipstream.sim.devices import resolve_device
 from slipstream.tasks.navigation.env import BODY_RADIUS_M, NavigationEnv
 from slipstream.tasks.navigation.evaluation import Crossing, Flights, compare, evaluation_env, fly, summarize
+from slipstream.tasks.navigation.physics.lidar import Things, level_rotation
 from slipstream.training.evaluate import configure
 from slipstream.training.metrics_log import read_metrics
 from slipstream.ui.tables import format_rate
@@ -101,7 +102,9 @@ def cause(env: NavigationEnv, n: int, yaw: Tensor, past: Iterable[tuple[Tensor, 
     one = {name: getattr(movers, name)[k : k + 1] for name in ("width", "height", "pillar")}
     drone = torch.stack([pos[n] - obstacles[world, k] for pos, obstacles in past])  # [T, 3], from the obstacle
     target = SimpleNamespace(pos=torch.zeros_like(rel[:1, None]), **one)
-    beams = env.lidar.scan_movers_torch(drone, yaw[n].expand(len(drone)), target)
+    level, first = level_rotation(yaw[n].expand(len(drone))), torch.zeros(len(drone), dtype=torch.int64)
+    things = Things.moving(target, "torch")
+    beams = things.cast(drone, level, env.lidar.rays, first.to(drone.device), env.config.lidar.range_m)
     seen = "" if (beams < env.config.lidar.range_m).any() else f", which no beam met in the last {WINDOW_S:g} s"
     return ("a moving pillar" if movers.pillar[k] else "a floating box") + seen
 

@@ -187,6 +187,7 @@ import sys
 import torch
 from test_lidar import MOVING_SCENES, SCENES, _moving_scene
 from slipstream.tasks.navigation.physics import sensors_triton
+from slipstream.tasks.navigation.physics.lidar import Rays
 import numpy as np
 scans = {}
 for name, make in SCENES.items():
@@ -194,7 +195,9 @@ for name, make in SCENES.items():
     scans[name] = sensors_triton.LidarScan(scene.lidar("torch"))(scene.pos, scene.yaw)
 for form in MOVING_SCENES:
     movers, scene = _moving_scene(*form)
-    scans[form] = sensors_triton.LidarScan(scene.lidar("torch")).scan_movers(scene.pos, scene.yaw, movers)
+    lidar = scene.lidar("torch")
+    lidar.backend, lidar.rays = "triton", Rays.build(scene.config.directions(), "triton")
+    scans[form] = lidar.scan_movers(scene.pos, scene.yaw, movers)
 pos, world_of, movers = torch.load(sys.argv[1])
 scans["nearest"] = sensors_triton.nearest(pos, world_of, movers, 5)
 torch.save(scans, sys.argv[2])

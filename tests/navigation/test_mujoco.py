@@ -316,9 +316,9 @@ def test_without_mujoco_the_extra_is_named(capsys, monkeypatch):
 def test_a_policy_that_reads_more_is_refused_by_name():
     env = NavigationEnv(1, config=NavigationConfig(num_envs=1, num_obstacles=0))
     trained = lambda *keys: SimpleNamespace(name="mine.pt", build=lambda *specs: SimpleNamespace(keys=keys))  # noqa: E731
-    with pytest.raises(ConfigError, match="mine.pt reads camera: sim=mujoco flies policies that read lidar, state"):
-        build_for(trained("lidar", "camera"), env, SIM)
-    assert build_for(trained("lidar", "camera"), env, SimConfig()).keys == ("lidar", "camera")
+    with pytest.raises(ConfigError, match="mine.pt reads thermal: sim=mujoco flies policies that read lidar, state"):
+        build_for(trained("lidar", "thermal"), env, SIM)
+    assert build_for(trained("lidar", "thermal"), env, SimConfig()).keys == ("lidar", "thermal")
     assert build_for(trained("lidar", "dynamic_obstacle", "state", "direction"), env, SIM)
 
 

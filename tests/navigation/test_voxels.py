@@ -13,11 +13,9 @@ from oracle import ray_box, ray_ground
 from slipstream.config.help import ConfigError
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.mujoco.validation import compare_lidar
-from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
+from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig, VoxelLidar, level_rotation
 from slipstream.tasks.navigation.physics.map_files import Window, _fill
-from slipstream.tasks.navigation.physics.obstacles import MovingObstacles, MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.places import _solid_blocks
-from slipstream.tasks.navigation.physics.voxel_lidar import VoxelLidar, cast_movers, level_rotation
 from slipstream.tasks.navigation.physics.voxels import (
     FIELD_CAP,
     Solid,
@@ -166,19 +164,6 @@ def test_lidar_with_a_field_of_view_flies_among_boxes():
     assert seen.shape == (8, 1, 12, 2)
     height = env.drone.pos[:, 2]
     assert torch.allclose(4 - seen[:, 0, 0, 0], height, atol=1e-5)  # straight down
-
-
-def test_rays_to_moving_obstacles_agree_with_the_lidar():
-    movers = MovingObstacles(MovingObstaclesConfig(num_obstacles=40), [3], 0.016, 6.0)
-    for _ in range(50):
-        movers.advance()
-    config, n = LidarConfig(), 64
-    world_of, yaw = torch.zeros(n, dtype=torch.int64), torch.linspace(-3, 3, n)
-    pos = (torch.rand(n, 3, generator=torch.manual_seed(1)) - 0.5) * torch.tensor([12.0, 12.0, 3.0])
-    pos[:, 2] += 2
-    lidar = Lidar(config, WorldGrid.generate([3], 0, 4.0, 6.0), world_of)
-    ours = cast_movers(pos, level_rotation(yaw), config.directions().float(), world_of, movers, 4.0).view(n, 36, 4)
-    assert ((ours - lidar.scan_movers(pos, yaw, movers)).abs() > 1e-3).float().mean() < 1e-3
 
 
 # -- MuJoCo ----------------------------------------------------------------------------------------------------------

@@ -24,8 +24,9 @@ from slipstream.envs.specs import Box, Discrete, Observation
 from slipstream.sim.devices import pick_backend, run_beside
 from slipstream.sim.frames import heading_of, to_goal_frame, to_world
 from slipstream.sim.random import CounterRandom, derive_seed
+from slipstream.tasks.navigation.physics.camera import Camera, CameraConfig
 from slipstream.tasks.navigation.physics.disturbance import Disturbance, DisturbanceConfig
-from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
+from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig, Rays, Things, VoxelLidar
 from slipstream.tasks.navigation.physics.obstacles import SEEN_COLUMNS, MovingObstacles, MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.places import (
     GENERATORS,
@@ -37,7 +38,6 @@ from slipstream.tasks.navigation.physics.places import (
     read_routes,
 )
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
-from slipstream.tasks.navigation.physics.voxel_lidar import VoxelLidar
 from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
 from slipstream.tasks.navigation.rules import Rules
@@ -117,6 +117,7 @@ class NavigationConfig:
     observe_moving: bool = True  # false: without the detector's list of moving obstacles, `dynamic_obstacle`
     backend: str = "auto"  # of the sensors: torch, native (CPU), triton (CUDA)
     lidar: LidarConfig = field(default_factory=LidarConfig)
+    camera: CameraConfig = field(default_factory=CameraConfig)
     reward: NavigationReward = field(default_factory=NavigationReward)
     disturbance: DisturbanceConfig = field(default_factory=DisturbanceConfig)
     dyn: MovingObstaclesConfig = field(default_factory=MovingObstaclesConfig)  # NavRL's name, env_dyn.*, works too
@@ -174,7 +175,7 @@ class NavigationEnv(TensorEnv):
     """
 
     Config = NavigationConfig
-    spec_settings = ("actions", "discrete_speeds_mps", "max_speed_mps", "observe_moving", "observe", "lidar")
+    spec_settings = ("actions", "discrete_speeds_mps", "max_speed_mps", "observe_moving", "observe", "lidar", "camera")
     episode_settings = {"random_clock": False}
 
     def __init__(
@@ -218,6 +219,11 @@ class NavigationEnv(TensorEnv):
         self.lidar, self.drone = self._make_physics()
         self.sync_is_cheap &= self.lidar.backend == "native"  # the PyTorch form never branches on values, as on a GPU
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
+        self.camera: Camera | None = None
+        if config.camera.count:
+            backend = pick_backend(device, config.backend)
+            self.camera = Camera(config.camera, n, seed, device, backend)
+            self._standing = Things.standing(self.grid, backend) if isinstance(self.grid, WorldGrid) else None
         self._random = CounterRandom([derive_seed(seed, "starts and goals")], n, device)
 
         self.goal = torch.zeros(n, 3, device=device)
@@ -252,6 +258,8 @@ class NavigationEnv(TensorEnv):
             "direction": Box((1, 3)),
             "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS)), mirror=MIRRORED_ROWS),
         }
+        if self.camera is not None:
+            self.observation_spec["camera"] = config.camera.spec
         if not config.observe_moving:
             del self.observation_spec["dynamic_obstacle"]
         if config.actions == "discrete":
@@ -437,6 +445,20 @@ class NavigationEnv(TensorEnv):
             self.drone.advance(command, self.disturbance.variation)
         self.movers.advance(steps)
 
+    def cast(self, pos: Tensor, rotation: Tensor, rays: Rays, range_m: float, world_of: Tensor | None = None) -> Tensor:
+        """Return the distances [N, R] (m) along rays of the drones' cameras to all that is there."""
+        world_of = self.world_of if world_of is None else world_of
+        sensor = pos, rotation, rays, world_of, range_m
+        if self._standing is None:
+            assert self.voxels is not None
+            distance = self.voxels.cast(pos, rotation, rays.table, world_of, range_m)
+        else:
+            distance = self._standing.cast(*sensor)
+        if self.movers.count:
+            moving = Things.moving(self.movers, pick_backend(self.device, self.config.backend))
+            distance = torch.minimum(distance, moving.cast(*sensor))
+        return distance
+
     def _observe(self) -> Observation:
         pos, vel, range_m = self.drone.pos, self.drone.vel, self.config.lidar.range_m
         yaw = self.drone.yaw
@@ -454,11 +476,16 @@ class NavigationEnv(TensorEnv):
         distance = self.disturbance.lidar_reading(distance, range_m)
         if self.shield is not None:
             self.shield.see(distance, seen_vel, moving[:, 0], yaw)
+        images = {}
+        if self.camera is not None:
+            self.depth = self.camera.depth(pos, self.drone.attitude, self.cast)
+            images["camera"] = self.camera.read(self.depth, self.disturbance.clock)
         return {
             "state": torch.cat((goal_direction, across, to_goal[:, 2:], seen_vel), -1),
             "lidar": (range_m - distance)[:, None],
             "direction": self.direction[:, None].clone(),
             **({"dynamic_obstacle": moving} if self.config.observe_moving else {}),
+            **images,
             **({} if self.rules is None else self.rules.observe()),
         }
 

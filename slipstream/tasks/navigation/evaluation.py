@@ -45,6 +45,7 @@ POLICY_SETTINGS = (
     "observe_moving",
     "lidar_sees_moving",
     "lidar",
+    "camera",
     "decision_interval",
 )  # of env.*, not of the world
 RATES = ("success", "collision", "timeout", "success_strict")

@@ -11,7 +11,7 @@ from slipstream.config.validation import check_range
 from slipstream.tasks.navigation.env import BODY_RADIUS_M
 
 SIMULATORS = ("slipstream", "mujoco")
-OBSERVATIONS = ("lidar", "state", "dynamic_obstacle", "direction")  # that a policy may read in MuJoCo
+OBSERVATIONS = ("lidar", "state", "dynamic_obstacle", "direction", "camera")  # that a policy may read in MuJoCo
 
 
 @dataclass

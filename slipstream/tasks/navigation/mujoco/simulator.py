@@ -17,10 +17,9 @@ from slipstream.sim.frames import quat_from_yaw, quat_to_matrix
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.model import DRONES, MOVING, STATIC, Drone, build_field, load_mujoco
-from slipstream.tasks.navigation.physics.lidar import LidarConfig, Scan
+from slipstream.tasks.navigation.physics.lidar import LidarConfig, Rays, Scan, level_rotation
 from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 from slipstream.tasks.navigation.physics.quadrotor import Variation, thrust_and_attitude
-from slipstream.tasks.navigation.physics.voxel_lidar import level_rotation
 
 LEAST_LIFT_G = 0.3  # that the autopilot demands
 CAUSES = ("", "ground", "standing", "moving", "height")  # of a collision; height: the limits of the task
@@ -187,30 +186,47 @@ class MujocoLidar:
 
     def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
         """Return distances [N, azimuths, elevations] (m) to moving obstacles, at most the range."""
+        self.place(movers)
+        return self._cast(pos, yaw, MOVING)
+
+    def place(self, movers: MovingObstacles) -> None:
+        """Put the moving obstacles where they are now."""
         for k, (model, data) in enumerate(zip(self.models, self.datas, strict=True)):
             data.mocap_pos[:] = movers.pos[k].numpy()
             self._mujoco.mj_kinematics(model, data)
-        return self._cast(pos, yaw, MOVING)
 
     def _cast(self, pos: Tensor, yaw: Tensor, group: int) -> Tensor:
         shape = len(pos), self.config.azimuths, len(self.config.elevations_deg)
-        beams = torch.einsum("nij,rj->nri", level_rotation(yaw.double()), self._table)
+        return self.cast(pos, level_rotation(yaw.double()), self._table, (group,), self.config.range_m).view(shape)
+
+    def cast(self, pos: Tensor, rotation: Tensor, table: Tensor, groups: Sequence[int], range_m: float) -> Tensor:
+        """Return the distances [N, R] (m) along rays [R, 3], turned by `rotation` [N, 3, 3], to the geoms of groups."""
+        beams = torch.einsum("nij,rj->nri", rotation, table.double())
         origins, vectors = pos.double().numpy(), beams.flatten(1).numpy()
-        distance = np.empty((len(pos), len(self._table)))
-        groups = np.zeros(6, np.uint8)
-        groups[group] = 1
+        distance = np.empty((len(pos), len(table)))
+        chosen = np.zeros(6, np.uint8)
+        chosen[list(groups)] = 1
 
         def scan(k: int) -> None:
             hit = np.empty(distance.shape[1], np.int32)
             for i in range(self.slices[k].start, self.slices[k].stop):
                 self._mujoco.mj_multiRay(
-                    *(self.models[k], self.datas[k], origins[i], vectors[i], groups, 1, -1, hit, distance[i]),
-                    *(len(hit), self.config.range_m),
+                    *(self.models[k], self.datas[k], origins[i], vectors[i], chosen, 1, -1, hit, distance[i]),
+                    *(len(hit), range_m),
                 )
 
         in_parallel([partial(scan, k) for k in range(len(self.models))])
-        missed = (distance < 0) | (distance > self.config.range_m)
-        return torch.from_numpy(np.where(missed, self.config.range_m, distance)).float().view(shape)
+        missed = (distance < 0) | (distance > range_m)
+        return torch.from_numpy(np.where(missed, range_m, distance)).float()
+
+    def cast_one(self, pos: Tensor, ray: Tensor, groups: Sequence[int], range_m: float) -> float:
+        """Return the distance (m) along one ray in the first map. It is exact: `cast` leaves out a box if no ray is
+        between the directions of its corners."""
+        chosen = np.zeros(6, np.uint8)
+        chosen[list(groups)] = 1
+        place = pos.double().numpy(), ray.numpy()
+        found = self._mujoco.mj_ray(self.models[0], self.datas[0], *place, chosen, 1, -1, np.zeros(1, np.int32))
+        return min(found, range_m) if found >= 0 else range_m
 
 
 class MujocoEnv(NavigationEnv):
@@ -228,7 +244,7 @@ class MujocoEnv(NavigationEnv):
     def _make_physics(self) -> tuple[Any, Any]:
         boxes = [self.grid.boxes_of_world(k) for k in range(len(self.world_seeds))]
         config, movers = self.config, self.movers if self.movers.count else None
-        seen = movers if config.lidar_sees_moving else None
+        seen = movers if config.lidar_sees_moving or config.camera.count else None
         lidar = MujocoLidar(config.lidar, boxes, self.num_envs, seen)
         self.simulated = MujocoDrones(self.sim, boxes, self.num_envs, config.dt_s, movers)
         return lidar, self.simulated
@@ -237,6 +253,12 @@ class MujocoEnv(NavigationEnv):
         for _ in range(steps):  # contacts are found at each step
             self.drone.advance(command, self.disturbance.variation)
             self.movers.advance()
+
+    def cast(self, pos: Tensor, rotation: Tensor, rays: Rays, range_m: float, world_of: Tensor | None = None) -> Tensor:
+        """As that of NavigationEnv, by MuJoCo's rays; each drone is in its own map."""
+        if self.movers.count:
+            self.lidar.place(self.movers)
+        return self.lidar.cast(pos, rotation.double(), rays.table, (STATIC, MOVING), range_m)
 
     def _collided(self) -> Tensor:
         z, config = self.drone.pos[:, 2].numpy(), self.config

@@ -1,6 +1,6 @@
 """The sensors and the moving obstacles as parallel native code (numba) for a CPU: one pass, no temporaries.
 
-They compute what the PyTorch forms in `Lidar` and `MovingObstacles` compute, to float32 rounding.
+They compute what the PyTorch forms in `Lidar`, `Things` and `MovingObstacles` compute, to float32 rounding.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from slipstream.sim.random_native import mix, uniform
+from slipstream.tasks.navigation.physics.voxels_native import FAST, f32
 
 if TYPE_CHECKING:
-    from slipstream.tasks.navigation.physics.lidar import Lidar
+    from slipstream.tasks.navigation.physics.lidar import Lidar, Rays
     from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 
 
@@ -89,53 +90,6 @@ def _scan(
         mean_log[n] = total / (beams * levels)
 
 
-@nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
-def _scan_movers(
-    pos, yaw, world_of, movers, width, height, pillar, cos_az, sin_az, tan_el, cos_el, range_m, out
-):  # pragma: no cover
-    beams, levels = cos_az.shape[0], tan_el.shape[0]
-    for n in nb.prange(pos.shape[0]):
-        px, py, pz = pos[n, 0], pos[n, 1], pos[n, 2]
-        cy, sy = np.float32(math.cos(yaw[n])), np.float32(math.sin(yaw[n]))
-        for h in range(beams):  # in horizontal meters until the end
-            for v in range(levels):
-                out[n, h, v] = range_m * cos_el[v]
-        world = world_of[n]
-        for m in range(width.shape[0]):
-            rx, ry, rz = movers[world, m, 0] - px, movers[world, m, 1] - py, movers[world, m, 2] - pz
-            half, tall = width[m] / 2, height[m] / 2
-            gap_x, gap_y = max(abs(rx) - half, np.float32(0)), max(abs(ry) - half, np.float32(0))
-            if gap_x * gap_x + gap_y * gap_y > range_m * range_m:
-                continue
-            low, high = rz - tall, rz + tall
-            for h in range(beams):
-                dx, dy = cy * cos_az[h] - sy * sin_az[h], sy * cos_az[h] + cy * sin_az[h]
-                dx = dx if abs(dx) >= 1e-6 else np.float32(1e-6)
-                dy = dy if abs(dy) >= 1e-6 else np.float32(1e-6)
-                if pillar[m]:
-                    along, off = rx * dx + ry * dy, rx * dy - ry * dx
-                    chord = np.float32(math.sqrt(max(half * half - off * off, np.float32(0))))
-                    enter, leave = along - chord, along + chord
-                else:
-                    ax, bx, ay, by = (rx - half) / dx, (rx + half) / dx, (ry - half) / dy, (ry + half) / dy
-                    enter, leave = max(min(ax, bx), min(ay, by)), min(max(ax, bx), max(ay, by))
-                enter = max(enter, np.float32(0))
-                if enter >= leave:
-                    continue
-                for v in range(levels):
-                    tan, first, last = tan_el[v], enter, leave
-                    if tan != 0:
-                        first = max(enter, min(low / tan, high / tan))
-                        last = min(leave, max(low / tan, high / tan))
-                    elif low > 0 or high < 0:
-                        continue
-                    if first < last and first < out[n, h, v]:
-                        out[n, h, v] = first
-        for h in range(beams):
-            for v in range(levels):
-                out[n, h, v] /= cos_el[v]
-
-
 class LidarScan:
     """`Lidar.measure` for CPU tensors."""
 
@@ -160,15 +114,6 @@ class LidarScan:
         inputs: list[Any] = [*(x.numpy() for x in drones), *self._fixed, *(x.numpy() for x in results)]
         _scan(*inputs)
         return out, nearest, mean_log
-
-    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
-        """Return distances [N, azimuths, elevations] to moving obstacles."""
-        out = torch.empty(len(pos), *self._shape)
-        things = (x.numpy() for x in (movers.pos, movers.width, movers.height, movers.pillar))
-        poses = pos.contiguous().numpy(), yaw.contiguous().numpy()
-        inputs: list[Any] = [*poses, self._world_of, *things, *self._beams, out.numpy()]
-        _scan_movers(*inputs)
-        return out
 
 
 @nb.njit(parallel=True, fastmath=True, cache=True, nogil=True)
@@ -272,3 +217,102 @@ def roam(movers: MovingObstacles, steps: int, arrival_m: float) -> None:
     inputs: list[Any] = [*(x.numpy() for x in (*state, *limits)), *counts, *numbers]
     _roam(*inputs)
     movers.clock.add_(steps)
+
+
+# -- rays to boxes and cylinders, tile by tile, so that the compiler vectorizes them ----------------------------------
+
+W = 48  # rays of a tile
+ROWS = 7
+DX, DY, DZ, VX, VY, VZ, HIT = (row * W for row in range(ROWS))
+
+
+@nb.njit(fastmath=FAST, nogil=True, cache=True, inline="always")
+def _hidden(normals, x, y, z, hx, hy, hz):  # pragma: no cover
+    """Whether a box is beyond one of the planes."""
+    for p in range(normals.shape[0]):
+        a, b, c = normals[p, 0], normals[p, 1], normals[p, 2]
+        if a * x + b * y + c * z > abs(a) * hx + abs(b) * hy + abs(c) * hz + f32(1e-3):
+            return True
+    return False
+
+
+@nb.njit(fastmath=FAST, nogil=True, cache=True)
+def _meet_box(buf, x, y, z, hx, hy, hz):  # pragma: no cover
+    for i in range(W):
+        ax, bx = (x - hx) * buf[VX + i], (x + hx) * buf[VX + i]
+        ay, by = (y - hy) * buf[VY + i], (y + hy) * buf[VY + i]
+        az, bz = (z - hz) * buf[VZ + i], (z + hz) * buf[VZ + i]
+        first = max(max(min(ax, bx), min(ay, by)), max(min(az, bz), f32(0)))
+        last = min(min(max(ax, bx), max(ay, by)), max(az, bz))
+        buf[HIT + i] = min(buf[HIT + i], first) if first < last else buf[HIT + i]
+
+
+@nb.njit(fastmath=FAST, nogil=True, cache=True)
+def _meet_cylinder(buf, x, y, z, radius, hz):  # pragma: no cover
+    for i in range(W):
+        dx, dy = buf[DX + i], buf[DY + i]
+        flat = max(dx * dx + dy * dy, f32(1e-12))
+        along = (dx * x + dy * y) / flat
+        chord = np.sqrt(max(radius * radius - (x * x + y * y - along * along * flat), f32(0)) / flat)
+        az, bz = (z - hz) * buf[VZ + i], (z + hz) * buf[VZ + i]
+        first, last = max(max(along - chord, min(az, bz)), f32(0)), min(along + chord, max(az, bz))
+        buf[HIT + i] = min(buf[HIT + i], first) if first < last else buf[HIT + i]
+
+
+@nb.njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
+def _cast_rays(things, space_of, own, pos, rotation, table, planes, range_m, out):  # pragma: no cover
+    rays, count, tiles, sides = table.shape[0], things.shape[1], planes.shape[0] - 1, planes.shape[1]
+    for n in nb.prange(pos.shape[0]):
+        buf, near = np.empty(ROWS * W, np.float32), np.empty((count, 7), np.float32)
+        normals, turn, space = np.empty((sides, 3), np.float32), rotation[n], space_of[n]
+        px, py, pz = pos[n, 0], pos[n, 1], pos[n, 2]
+        seen = 0
+        for tile in range(-1, tiles):  # the last planes, those of all rays, come first
+            for p in range(sides):
+                for k in range(3):
+                    a, b, c = planes[tile, p, 0], planes[tile, p, 1], planes[tile, p, 2]
+                    normals[p, k] = turn[k, 0] * a + turn[k, 1] * b + turn[k, 2] * c
+            if tile < 0:
+                for m in range(count):
+                    x, y, z = things[space, m, 0] - px, things[space, m, 1] - py, things[space, m, 2] - pz
+                    hx, hy, hz = things[space, m, 3], things[space, m, 4], things[space, m, 5]
+                    gx, gy, gz = max(abs(x) - hx, f32(0)), max(abs(y) - hy, f32(0)), max(abs(z) - hz, f32(0))
+                    if gx * gx + gy * gy + gz * gz > range_m * range_m or m == own[n]:
+                        continue
+                    if not _hidden(normals, x, y, z, hx, hy, hz):
+                        near[seen, 0], near[seen, 1], near[seen, 2] = x, y, z
+                        near[seen, 3], near[seen, 4], near[seen, 5], near[seen, 6] = hx, hy, hz, things[space, m, 6]
+                        seen += 1
+                continue
+            for i in range(W):
+                ray = min(tile * W + i, rays - 1)
+                a, b, c = table[ray, 0], table[ray, 1], table[ray, 2]
+                dx = turn[0, 0] * a + turn[0, 1] * b + turn[0, 2] * c
+                dy = turn[1, 0] * a + turn[1, 1] * b + turn[1, 2] * c
+                dz = turn[2, 0] * a + turn[2, 1] * b + turn[2, 2] * c
+                buf[DX + i], buf[DY + i], buf[DZ + i] = dx, dy, dz
+                buf[VX + i] = f32(1) / (dx if abs(dx) >= f32(1e-9) else f32(1e-9))
+                buf[VY + i] = f32(1) / (dy if abs(dy) >= f32(1e-9) else f32(1e-9))
+                buf[VZ + i] = f32(1) / (dz if abs(dz) >= f32(1e-9) else f32(1e-9))
+                buf[HIT + i] = range_m
+            for k in range(seen):
+                x, y, z, hx, hy, hz = near[k, 0], near[k, 1], near[k, 2], near[k, 3], near[k, 4], near[k, 5]
+                if _hidden(normals, x, y, z, hx, hy, hz):
+                    continue
+                if near[k, 6] > 0:
+                    _meet_cylinder(buf, x, y, z, hx, hz)
+                else:
+                    _meet_box(buf, x, y, z, hx, hy, hz)
+            for i in range(min(W, rays - tile * W)):
+                out[n, tile * W + i] = buf[HIT + i]
+
+
+def cast(
+    things: Tensor, pos: Tensor, rotation: Tensor, rays: Rays, space_of: Tensor, range_m: float, own: Tensor
+) -> Tensor:
+    """`Things.cast` for CPU tensors."""
+    out = torch.empty(len(pos), len(rays.table))
+    sensor = (x.contiguous().numpy() for x in (things, space_of, own, pos, rotation, rays.table, rays.planes))
+    inputs: list[Any] = [*sensor, np.float32(range_m), out.numpy()]
+    _cast_rays(*inputs)
+    return out

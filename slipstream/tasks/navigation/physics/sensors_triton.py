@@ -1,6 +1,6 @@
 """The sensors and the moving obstacles as Triton kernels: one launch each, where plain PyTorch needs about a hundred.
 
-They compute what `Lidar.scan_torch`, `Lidar.scan_movers_torch`, `MovingObstacles.nearest_torch` and its
+They compute what `Lidar.scan_torch`, `Things.cast_torch`, `MovingObstacles.nearest_torch` and its
 `advance_torch` compute, to float32 rounding.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from slipstream.sim.random_triton import mix, uniform
 
 if TYPE_CHECKING:
-    from slipstream.tasks.navigation.physics.lidar import Lidar
+    from slipstream.tasks.navigation.physics.lidar import Lidar, Rays
     from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
 
 
@@ -67,55 +67,6 @@ def _scan(  # one lane per drone and azimuth, all elevations at once
     tl.store(out + lane[:, None] * LEVELS + level[None, :], best / cos, mask=live[:, None] & (level < LEVELS)[None, :])
 
 
-@triton.jit
-def _scan_movers(  # one lane per drone and azimuth, all elevations at once
-    pos, yaw, world_of, movers, outline, cos_az, sin_az, tan_el, cos_el, out,
-    lanes, count, range_m,
-    BEAMS: tl.constexpr, LEVELS: tl.constexpr, LEVELS_PADDED: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    lane = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    live = lane < lanes
-    drone = lane // BEAMS
-    beam = lane % BEAMS
-    px = tl.load(pos + drone * 3, mask=live, other=0.0)
-    py = tl.load(pos + drone * 3 + 1, mask=live, other=0.0)
-    pz = tl.load(pos + drone * 3 + 2, mask=live, other=0.0)
-    angle = tl.load(yaw + drone, mask=live, other=0.0)
-    cy, sy = tl.cos(angle), tl.sin(angle)
-    ca, sa = tl.load(cos_az + beam), tl.load(sin_az + beam)
-    dx, dy = cy * ca - sy * sa, sy * ca + cy * sa
-    dx, dy = tl.where(tl.abs(dx) < 1e-6, 1e-6, dx), tl.where(tl.abs(dy) < 1e-6, 1e-6, dy)
-    inv_x, inv_y = 1.0 / dx, 1.0 / dy
-    world = tl.load(world_of + drone, mask=live, other=0).to(tl.int32)
-
-    level = tl.arange(0, LEVELS_PADDED)
-    tan = tl.load(tan_el + level, mask=level < LEVELS, other=0.0)[None, :]
-    cos = tl.load(cos_el + level, mask=level < LEVELS, other=1.0)[None, :]
-    flat = tan == 0
-    inv_tan = 1.0 / tl.where(flat, 1.0, tan)
-    best = range_m * cos + tl.zeros([BLOCK, LEVELS_PADDED], tl.float32)  # in horizontal meters
-    for m in range(count):
-        there = movers + (world * count + m) * 3
-        rx = tl.load(there, mask=live, other=1e6) - px
-        ry = tl.load(there + 1, mask=live, other=1e6) - py
-        rz = tl.load(there + 2, mask=live, other=1e6) - pz
-        half, tall = tl.load(outline + m * 3) / 2, tl.load(outline + m * 3 + 1) / 2
-        is_pillar = tl.load(outline + m * 3 + 2) > 0
-        ax, bx, ay, by = (rx - half) * inv_x, (rx + half) * inv_x, (ry - half) * inv_y, (ry + half) * inv_y
-        along, off = rx * dx + ry * dy, rx * dy - ry * dx
-        chord = tl.sqrt(tl.maximum(half * half - off * off, 0.0))  # 0 where the beam misses
-        enter = tl.where(is_pillar, along - chord, tl.maximum(tl.minimum(ax, bx), tl.minimum(ay, by)))
-        leave = tl.where(is_pillar, along + chord, tl.minimum(tl.maximum(ax, bx), tl.maximum(ay, by)))[:, None]
-        enter = tl.maximum(enter, 0.0)[:, None]
-        low, high = (rz - tall)[:, None], (rz + tall)[:, None]
-        at_low, at_high = low * inv_tan, high * inv_tan
-        level_with = (low <= 0) & (high >= 0)
-        first = tl.where(flat, enter, tl.maximum(enter, tl.minimum(at_low, at_high)))
-        last = tl.where(flat, tl.where(level_with, leave, -1.0), tl.minimum(leave, tl.maximum(at_low, at_high)))
-        best = tl.where(first < last, tl.minimum(best, first), best)
-    tl.store(out + lane[:, None] * LEVELS + level[None, :], best / cos, mask=live[:, None] & (level < LEVELS)[None, :])
-
-
 class LidarScan:
     """`Lidar.scan` for CUDA tensors."""
 
@@ -135,19 +86,6 @@ class LidarScan:
         _scan[(triton.cdiv(lanes, 128),)](
             pos.contiguous(), yaw.contiguous(), *fixed, out, lanes,
             grid.half_m, grid.cells, grid.near.shape[-1], grid.boxes.shape[1], config.range_m,
-            BEAMS=beams, LEVELS=levels, LEVELS_PADDED=triton.next_power_of_2(levels), BLOCK=128,
-        )  # fmt: skip
-        return out
-
-    def scan_movers(self, pos: Tensor, yaw: Tensor, movers: MovingObstacles) -> Tensor:
-        """Return distances [N, azimuths, elevations] to moving obstacles."""
-        lidar, config = self._lidar, self._lidar.config
-        beams, levels = config.azimuths, len(config.elevations_deg)
-        out = torch.empty(len(pos), beams, levels, device=pos.device)
-        lanes = len(pos) * beams
-        _scan_movers[(triton.cdiv(lanes, 128),)](
-            pos.contiguous(), yaw.contiguous(), lidar.world_of, movers.pos, movers.outline,
-            lidar.cos_az, lidar.sin_az, self._tan, self._cos, out, lanes, len(movers.outline), config.range_m,
             BEAMS=beams, LEVELS=levels, LEVELS_PADDED=triton.next_power_of_2(levels), BLOCK=128,
         )  # fmt: skip
         return out
@@ -246,3 +184,97 @@ def roam(movers: MovingObstacles, steps: int, top_m: float, arrival_m: float) ->
         HALF=movers.map_half_m, TOP=top_m, ARRIVAL=arrival_m, STEPS=steps, BLOCK=128,
     )  # fmt: skip
     movers.clock.add_(steps)
+
+
+# -- rays to boxes and cylinders: one program per drone and tile, which skips what it cannot meet --------------------
+
+
+@triton.jit
+def _turned(rotation, drone, row, a, b, c):
+    """One component of a vector of the sensor in the world."""
+    at = rotation + drone * 9 + row * 3
+    return tl.load(at) * a + tl.load(at + 1) * b + tl.load(at + 2) * c
+
+
+@triton.jit
+def _normal(rotation, drone, planes, tile, side):
+    at = planes + (tile * 4 + side) * 3
+    a, b, c = tl.load(at), tl.load(at + 1), tl.load(at + 2)
+    return (
+        _turned(rotation, drone, 0, a, b, c),
+        _turned(rotation, drone, 1, a, b, c),
+        _turned(rotation, drone, 2, a, b, c),
+    )
+
+
+@triton.jit
+def _beyond(nx, ny, nz, x, y, z, hx, hy, hz):
+    """Whether a box is beyond a plane."""
+    return nx * x + ny * y + nz * z > tl.abs(nx) * hx + tl.abs(ny) * hy + tl.abs(nz) * hz + 1e-3
+
+
+@triton.jit
+def _inverse(d):
+    return 1.0 / tl.where(tl.abs(d) < 1e-9, 1e-9, d)
+
+
+@triton.jit
+def _cast_rays(
+    things, space_of, own, pos, rotation, table, planes, out, rays, count, range_m,
+    HAS_PLANES: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    drone, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    ray = tile * BLOCK + tl.arange(0, BLOCK)
+    live = ray < rays
+    at = table + ray * 3
+    a, b, c = tl.load(at, live, 1.0), tl.load(at + 1, live, 0.0), tl.load(at + 2, live, 0.0)
+    dx = _turned(rotation, drone, 0, a, b, c)
+    dy = _turned(rotation, drone, 1, a, b, c)
+    dz = _turned(rotation, drone, 2, a, b, c)
+    vx, vy, vz = _inverse(dx), _inverse(dy), _inverse(dz)
+    flat = tl.maximum(dx * dx + dy * dy, 1e-12)
+    px, py, pz = tl.load(pos + drone * 3), tl.load(pos + drone * 3 + 1), tl.load(pos + drone * 3 + 2)
+    best = tl.zeros([BLOCK], tl.float32) + range_m
+    if HAS_PLANES:
+        ax, ay, az = _normal(rotation, drone, planes, tile, 0)
+        bx, by, bz = _normal(rotation, drone, planes, tile, 1)
+        cx, cy, cz = _normal(rotation, drone, planes, tile, 2)
+        ex, ey, ez = _normal(rotation, drone, planes, tile, 3)
+    space, self_ = tl.load(space_of + drone), tl.load(own + drone)
+    for m in range(count):
+        thing = things + (space * count + m) * 7
+        x, y, z = tl.load(thing) - px, tl.load(thing + 1) - py, tl.load(thing + 2) - pz
+        hx, hy, hz = tl.load(thing + 3), tl.load(thing + 4), tl.load(thing + 5)
+        gx, gy = tl.maximum(tl.abs(x) - hx, 0.0), tl.maximum(tl.abs(y) - hy, 0.0)
+        seen = (gx * gx + gy * gy <= range_m * range_m) & (m != self_)
+        if HAS_PLANES:
+            hidden = _beyond(ax, ay, az, x, y, z, hx, hy, hz) | _beyond(bx, by, bz, x, y, z, hx, hy, hz)
+            hidden |= _beyond(cx, cy, cz, x, y, z, hx, hy, hz) | _beyond(ex, ey, ez, x, y, z, hx, hy, hz)
+            seen = seen & (hidden == 0)
+        if seen:
+            x0, x1, y0, y1 = (x - hx) * vx, (x + hx) * vx, (y - hy) * vy, (y + hy) * vy
+            enter = tl.maximum(tl.minimum(x0, x1), tl.minimum(y0, y1))
+            leave = tl.minimum(tl.maximum(x0, x1), tl.maximum(y0, y1))
+            along = (dx * x + dy * y) / flat
+            chord = tl.sqrt(tl.maximum(hx * hx - (x * x + y * y - along * along * flat), 0.0) / flat)
+            is_round = tl.load(thing + 6) > 0
+            enter = tl.where(is_round, along - chord, enter)
+            leave = tl.where(is_round, along + chord, leave)
+            z0, z1 = (z - hz) * vz, (z + hz) * vz
+            first = tl.maximum(tl.maximum(enter, tl.minimum(z0, z1)), 0.0)
+            last = tl.minimum(leave, tl.maximum(z0, z1))
+            best = tl.where(first < last, tl.minimum(best, first), best)
+    tl.store(out + drone * rays + ray, best, live)
+
+
+def cast(
+    things: Tensor, pos: Tensor, rotation: Tensor, rays: Rays, space_of: Tensor, range_m: float, own: Tensor
+) -> Tensor:
+    """`Things.cast` for CUDA tensors."""
+    out = torch.empty(len(pos), len(rays.table), device=pos.device)
+    fixed = things.contiguous(), space_of.contiguous(), own.contiguous(), pos.contiguous(), rotation.contiguous()
+    _cast_rays[(len(pos), len(rays.planes) - 1)](
+        *fixed, rays.table, rays.planes, out, len(rays.table), things.shape[1], range_m,
+        HAS_PLANES=rays.planes.shape[1] > 0, BLOCK=rays.tile, num_warps=2,
+    )  # fmt: skip
+    return out
