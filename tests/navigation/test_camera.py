@@ -37,14 +37,14 @@ def some_sensor(seed: int, num: int, ahead: bool, device: str = "cpu"):
     camera, lidar = CameraConfig((0.0,), 21, 13, 110.0), LidarConfig(azimuths=30, elevations_deg=(-90.0, -7.0, 0.0))
     table = camera.directions().flatten(0, 1) if ahead else lidar.directions()
     space_of, own = torch.arange(num) % 2, torch.arange(num) % 5 - 1
-    return [x.to(device) for x in (pos, rotation, table, space_of, own)]
+    return [x.to(device) for x in (pos, rotation, space_of, own)], table
 
 
 @pytest.mark.parametrize("backend", ["native", "torch"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_rays_agree_with_the_slow_caster(backend, ahead):
     table = some_things(1)
-    pos, rotation, rays, space_of, own = some_sensor(2, 10, ahead)
+    (pos, rotation, space_of, own), rays = some_sensor(2, 10, ahead)
     found = Things(table, backend).cast(pos, rotation, Rays.build(rays, backend), space_of, 4.0, own)
     truth = []
     for n in range(10):
@@ -62,8 +62,8 @@ def test_rays_agree_with_the_slow_caster(backend, ahead):
 @pytest.mark.parametrize("ahead", [True, False])
 def test_rays_of_the_gpu_kernel_agree_with_plain_torch(ahead):
     table = some_things(3, 200).cuda()
-    pos, rotation, rays, space_of, own = some_sensor(4, 500, ahead, "cuda")
-    sensor = pos, rotation, Rays.build(rays, "triton"), space_of, 4.0, own
+    (pos, rotation, space_of, own), rays = some_sensor(4, 500, ahead, "cuda")
+    sensor = pos, rotation, Rays.build(rays, "triton", "cuda"), space_of, 4.0, own
     difference = (Things(table, "triton").cast(*sensor) - Things(table, "torch").cast(*sensor)).abs()
     assert (difference > 1e-3).float().mean() < 1e-3
 

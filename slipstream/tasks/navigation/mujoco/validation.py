@@ -66,8 +66,8 @@ def validate(
     for name, sensor in (("LiDAR", lidar), ("camera", result.get("camera"))):
         if sensor:
             log(
-                f"{name} over {sensor['poses']:,} poses, {sensor['beams']:,} rays: largest difference "
-                f"{sensor['largest_m']:.2g} m, {sensor['beyond_1mm']} rays beyond 1 mm"
+                f"{name} over {sensor['poses']:,} poses, {sensor['beams']:,} beams: largest difference "
+                f"{sensor['largest_m']:.2g} m, {sensor['beyond_1mm']} beams beyond 1 mm"
             )
     return result
 

@@ -93,8 +93,9 @@ class Camera:
         key = ((row // rows * config.width + column // columns) * rows + row % rows) * columns + column % columns
         order = key.flatten().argsort()  # tile by tile
         self._place = order.argsort().to(device)  # of each pixel
-        self.rays = Rays.build(rays.flatten(0, 1)[order].to(device), backend)
+        self.rays = Rays.build(rays.flatten(0, 1)[order], backend, device)
         self._along = self.rays.table[:, 0].contiguous()  # of a ray along the optical axis
+        self._reach_m = config.range_m / float(rays[..., 0].min())  # of the longest ray
         self._mounts = config.mounts().float().to(device)
         self._offset = torch.tensor(config.mount_m, device=device)
         stream = lambda name: CounterRandom([derive_seed(seed, name)], num * config.count * config.height, device)  # noqa: E731
@@ -104,9 +105,9 @@ class Camera:
         """Return the depths [N, cameras, height, width] (m), at most the range, of drones at `pos` [N, 3] with
         `attitude` [N, 3, 3]."""
         config, images = self.config, []
-        lens, reach_m = pos + attitude @ self._offset, config.range_m / float(self._along.min())
+        lens = pos + attitude @ self._offset
         for mount in self._mounts:
-            distance = cast(lens, attitude @ mount, self.rays, reach_m)
+            distance = cast(lens, attitude @ mount, self.rays, self._reach_m)
             images.append((distance * self._along).clamp_(max=config.range_m).index_select(1, self._place))
         return torch.stack(images, 1).unflatten(-1, (config.height, config.width))
 

@@ -36,15 +36,15 @@ class Rays:
     tile: int  # rays per tile; fewer in the last one
 
     @classmethod
-    def build(cls, table: Tensor, backend: str) -> Rays:
-        """Find the planes around each tile of a pattern; one that looks backwards too has none."""
+    def build(cls, table: Tensor, backend: str, device: torch.device | str = "cpu") -> Rays:
+        """Find the planes around each tile of a pattern on the CPU; one that looks backwards too has none."""
         rows, columns = TILES[backend]
         tiles = [*table.double().split(rows * columns), table.double()]
         if bool((table[:, 0] > 0.01).all()):
             planes = torch.stack([torch.stack(_planes(tile)) for tile in tiles]).float()
         else:
             planes = torch.zeros(len(tiles), 0, 3)
-        return cls(table.float(), planes.to(table.device), rows * columns)
+        return cls(table.float().to(device), planes.to(device), rows * columns)
 
 
 def _planes(tile: Tensor) -> list[Tensor]:
@@ -180,7 +180,7 @@ class Beams:
     def __init__(self, config: LidarConfig, world_of: Tensor, backend: str) -> None:
         self.config, self.backend = config, backend
         self.world_of = world_of  # [N] int64: the world of each drone
-        self.rays = Rays.build(config.directions().to(world_of.device), backend)
+        self.rays = Rays.build(config.directions(), backend, world_of.device)
         self._shape = (config.azimuths, len(config.elevations_deg))
 
     def scan(self, pos: Tensor, yaw: Tensor) -> Tensor:
