@@ -88,9 +88,7 @@ class NavigationConfig:
     num_obstacles: int = 350
     num_worlds: int = 1  # maps, shared evenly by the drones; at most one per drone
     world_seeds: list[int] = field(default_factory=list)  # one per world; by default derived from the env's seed
-    map: str = (
-        "boxes"  # forest, corridors, rooms, warehouse; or a file, or a folder of files (docs/change-navigation.md)
-    )
+    map: str = "boxes"  # forest, corridors, rooms, warehouse; a file, or a folder of files (docs/change-navigation.md)
     density: float | list[float] = 0.5  # of a generated map: 0 to 1, or [low, high], drawn per map
     voxel_m: float | None = None  # side of the cubes of all maps but boxes; null: 0.2 generated, 0.1 from a file
     ground_m: float = 0.0  # height in the coordinates of the map's file where the ground is
@@ -251,9 +249,8 @@ class NavigationEnv(TensorEnv):
         # the beam of azimuth h is that of -h
         mirrored = beam_numbers[:, ::-1] if config.lidar.fov_deg < 360 else np.roll(beam_numbers[:, ::-1], 1, 1)
         self.observation_spec = {
-            "state": Box(
-                (8,), mirror=(1, -2, 3, 4, 5, 6, -7, 8), side=6
-            ),  # the velocity to the left of the line to the goal
+            # its side is the velocity to the left of the line to the goal
+            "state": Box((8,), mirror=(1, -2, 3, 4, 5, 6, -7, 8), side=6),
             "lidar": Box(beams, 0.0, config.lidar.range_m, mirror=tuple(mirrored.flatten().tolist())),
             "direction": Box((1, 3)),
             "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS)), mirror=MIRRORED_ROWS),

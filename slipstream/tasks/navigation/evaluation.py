@@ -40,14 +40,8 @@ from slipstream.ui.tables import TextTable, format_percent, format_rate, progres
 CROSSING_STEPS = 2200  # default physics steps of a flight
 RECORDED_DRONES = 32  # of a flight that a training records
 PATH_EVERY = 8  # physics steps between the points of a drawn path
-POLICY_SETTINGS = (
-    "observe",
-    "observe_moving",
-    "lidar_sees_moving",
-    "lidar",
-    "camera",
-    "decision_interval",
-)  # of env.*, not of the world
+# of env.*, not of the world
+POLICY_SETTINGS = ("observe", "observe_moving", "lidar_sees_moving", "lidar", "camera", "decision_interval")
 RATES = ("success", "collision", "timeout", "success_strict")
 IN_TRAINING = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")  # metrics
 

@@ -39,8 +39,7 @@ class CameraConfig:
         check_range(self, "range_m", above=0, maximum=200, section="env.camera.")
         check_range(self, "noise", minimum=0, section="env.camera.")
         check_range(self, "pitch_deg", minimum=-90, maximum=90, section="env.camera.")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"env.camera.dropout must be in [0, 1), not {self.dropout}")
+        check_range(self, "dropout", minimum=0, maximum=0.99, section="env.camera.")
         if self.stored not in STORED:
             raise ValueError(f"unknown env.camera.stored '{self.stored}': use {' or '.join(STORED)}")
         if self.count * self.width * self.height > MAX_PIXELS:
@@ -56,10 +55,8 @@ class CameraConfig:
         """The observation: 0 where nothing is in range, the highest value at the lens."""
         high = 255.0 if self.stored == "uint8" else 1.0
         numbers = torch.arange(1, 1 + self.count * self.height * self.width).view(self.count, self.height, self.width)
-        turned = [round(-yaw, 6) for yaw in self.yaws_deg]
-        other = [turned.index(round(yaw, 6)) if round(yaw, 6) in turned else None for yaw in self.yaws_deg]
-        is_symmetric = None not in other and len(set(other)) == self.count and self.mount_m[1] == 0
-        mirror = tuple(numbers[other].flip(2).flatten().tolist()) if is_symmetric else ()
+        is_symmetric = [-yaw for yaw in reversed(self.yaws_deg)] == list(self.yaws_deg) and self.mount_m[1] == 0
+        mirror = tuple(numbers.flip(0, 2).flatten().tolist()) if is_symmetric else ()
         return Box(tuple(numbers.shape), 0.0, high, STORED[self.stored], mirror)
 
     def directions(self) -> Tensor:

@@ -167,9 +167,7 @@ def _check_places(
     for line, (places, shown) in enumerate(zip(rows, given, strict=True), 1):
         for place, text in zip(places, shown, strict=True):
             cell = np.floor((place - solid.origin) / solid.voxel_m).astype(int)
-            outside = bool(  # what is beside the map is free
-                (cell[:2] < 0).any() or (cell[:2] >= size[:2]).any()
-            )
+            outside = bool((cell[:2] < 0).any() or (cell[:2] >= size[:2]).any())  # what is beside the map is free
             near = tuple(slice(max(c, 0), c + 3) for c in cell)  # the voxel and its neighbors
             if not config.min_height_m <= place[2] <= config.max_height_m:
                 why = f"is not between env.min_height_m={config.min_height_m:g} and env.max_height_m={config.max_height_m:g}"
