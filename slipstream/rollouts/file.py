@@ -333,7 +333,7 @@ class RolloutFile:
         before = self._stored(base) if known is None else known
         out = np.empty_like(before)
         parts = (np.array_split(x, 1 + (out.nbytes >> 20)) for x in (out, before))
-        run_in_threads(lambda pair: np.copyto(pair[0][:, :-1], pair[1][:, 1:]), list(zip(*parts, strict=True)))
+        run_in_threads(lambda pair: np.copyto(pair[0][:, :-1], pair[1][:, 1:]), list(zip(*parts, strict=True)), least=5)
         out[own] = self._stored(column)[0]
         return out
 
@@ -354,7 +354,7 @@ class RolloutFile:
                 self._read_piece(column, number, part.reshape(-1))
                 out[np.ix_(rows, places)] = part[np.ix_(envs[rows] - e.start, steps[places] - s.start)]
 
-        run_in_threads(decode, list(enumerate(column.pieces())))
+        run_in_threads(decode, list(enumerate(column.pieces())), least=16)  # 4 MB
         return out
 
     def _read_piece(self, column: Column, number: int, out: np.ndarray) -> None:

@@ -240,8 +240,11 @@ def map_in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iter
             yield waiting.popleft()()
 
 
-def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> None:
-    """Call `function(item)` for each item in several threads. They take runs of items: handing one over takes 30 us."""
+def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any], least: int = 2) -> None:
+    """Call `function(item)` for each item; in several threads if there are `least` of them.
+
+    Threads take runs of items: handing one over takes 30 us.
+    """
     step = max(1, len(items) // (4 * THREADS))
 
     def run(start: int) -> None:
@@ -249,7 +252,7 @@ def run_in_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> None
             function(item)
 
     starts = range(0, len(items), step)
-    deque(map_in_threads(run, starts) if len(items) > THREADS else map(run, starts), maxlen=0)
+    deque(map_in_threads(run, starts) if len(items) >= least else map(run, starts), maxlen=0)
 
 
 def close_after(close: Callable[[], Any], failure: type[SaveError], error: BaseException | None) -> None:
