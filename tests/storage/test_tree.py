@@ -57,8 +57,9 @@ def test_paths_and_parts():
         "model": {"0.weight": leaves.data[0]},
         "n": 1,
     }
-    with pytest.raises(KeyError, match="no modle in"):
-        select(tree, ["modle"])
+    for whole in (tree, 3, [1], {"$tuple": [1]}):
+        with pytest.raises(KeyError, match="no modle in"):
+            select(whole, ["modle"])
 
 
 def test_a_state_that_holds_itself_is_refused():
