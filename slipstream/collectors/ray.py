@@ -23,8 +23,8 @@ from torch import Tensor
 from slipstream.collectors.compressed import SMALL_FRAME, CompressedFrames
 from slipstream.collectors.episodes import EpisodeStatistics
 from slipstream.collectors.pipelined import tensors_of
+from slipstream.collectors.ray_cluster import connect, import_ray, last_line, versions
 from slipstream.collectors.sync import SyncDataCollector
-from slipstream.config.cluster import connect, import_ray, last_line, versions
 from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError
 from slipstream.envs.collector import Collector

@@ -11,8 +11,8 @@ from pathlib import Path
 import numba
 import pytest
 
+from slipstream.collectors.ray_cluster import WorkersPath
 from slipstream.config import registry
-from slipstream.config.cluster import WorkersPath
 from slipstream.config.help import ConfigError
 from slipstream.sim.processes import python_command, python_environment
 

@@ -23,7 +23,7 @@ from tiny_runs import refusal
 
 from slipstream.checkpoint import load_checkpoint
 from slipstream.collectors import ray as actors
-from slipstream.config.cluster import connect, versions
+from slipstream.collectors.ray_cluster import connect, versions
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.help import ConfigError
 from slipstream.envs.base import BadActionError
@@ -281,7 +281,7 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
 LOCAL = """
 import json, os
 from helpers.listeners import descendants, listening
-from slipstream.config.cluster import connect, import_ray
+from slipstream.collectors.ray_cluster import connect, import_ray
 ray = import_ray()
 connect(ray, "local", 1)
 actor = ray.remote(type("Actor", (), {"ready": lambda self: os.getpid()})).remote()
