@@ -11,17 +11,18 @@ the median; then it becomes the present state.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.table import Table
 
-from slipstream.config.compose import load_train
+from slipstream.config.compose import load_train, split_options
 from slipstream.config.help import ConfigError
-from slipstream.config.overrides import split_keys, value_of
+from slipstream.config.overrides import value_of
+from slipstream.config.validation import check_range
 from slipstream.monitor import Advisor
 from slipstream.monitor.advisor import ADVISED, KEEP, NOT_TRIED, WITHDRAWN, Report
 from slipstream.sim.devices import resolve_device
@@ -29,7 +30,16 @@ from slipstream.storage.files import check_writable, write_file
 from slipstream.training.tuning import TrainingTrial, choose_sizes, format_value, load_trial, training_questions
 from slipstream.ui.tables import render
 
-OWN_KEYS = ("seconds", "apply")  # besides the keys of a training
+
+@dataclass
+class AdviseOptions:
+    """The keys of this command; the others are those of a training."""
+
+    seconds: float = 60.0
+    apply: str | None = None
+
+    def __post_init__(self) -> None:
+        check_range(self, "seconds", above=0, hint=": give how long the advice may take, as seconds=60")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """`slipstream advise [key=value ...] [seconds=60] [--apply FILE]`."""
-    own, rest = split_keys(args.words, OWN_KEYS)
+    own, rest = split_options(AdviseOptions, args.words)
     words: list[str] = list(rest)
-    file, seconds = own.get("apply"), _seconds(own.get("seconds", 60))
+    file = own.apply
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     if file:
@@ -56,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     def open_trial(changes: Mapping[str, Any]) -> TrainingTrial:
         return TrainingTrial(load_trial(words, changes), print)
 
-    report = Advisor(open_trial, training_questions(), seconds, log=print).advise()
+    report = Advisor(open_trial, training_questions(), own.seconds, log=print).advise()
     if file:
         write_file(Path(file), apply_text(report, words).encode())
     print(f"\n{table(report, resolve_device(config.device))}\n\n{closing(report)}")
@@ -99,13 +109,3 @@ def apply_text(report: Report, words: list[str]) -> str:
             note = f"{f.gain:.2f} ×" + (f"; {f.learning}" if f.learning else "")
             lines.append(f"{'# ' if f.only_shown else ''}{f.key}: {format_value(f.value)}  # {note}")
     return "\n".join(lines) + "\n"
-
-
-def _seconds(text: Any) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise ConfigError(f"seconds={text} is not a time: give how long the advice may take, as seconds=60")
-    return seconds

@@ -19,15 +19,27 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+from slipstream.config.compose import split_options
 from slipstream.config.help import ConfigError
-from slipstream.config.overrides import split_keys, value_of
-from slipstream.config.values import convert
+from slipstream.config.overrides import value_of
 
-OWN_KEYS = ("trials", "objective", "direction", "prune", "storage", "name", "root")
+
+@dataclass
+class SweepOptions:
+    """The keys of this command; the others are those of a training."""
+
+    trials: int = 30
+    objective: str = "eval/success"
+    direction: Literal["max", "min"] = "max"
+    prune: bool = True
+    storage: str | None = None
+    name: str | None = None
+    root: str = "runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,23 +52,20 @@ def run(args: argparse.Namespace) -> int:
     from slipstream.cli import console
     from slipstream.distributed.sweep import Sweep, import_optuna
 
-    own, words = split_keys(args.words, OWN_KEYS)
+    own, words = split_options(SweepOptions, args.words)
     if value_of("resume", words):
         raise ConfigError("resume= continues one run: repeat the command of a sweep with its name= instead")
-    direction, trials = own.get("direction", "max"), _value(own, "trials", 30)
-    if direction not in ("max", "min"):
-        raise ConfigError(f"direction must be max or min, not '{direction}'")
-    if trials < 1 or args.jobs < 1:
-        raise ConfigError(f"trials={trials} and --jobs {args.jobs} must be at least 1")
+    if own.trials < 1 or args.jobs < 1:
+        raise ConfigError(f"trials={own.trials} and --jobs {args.jobs} must be at least 1")
     import_optuna()
     sweep = Sweep(
         words,
-        Path(own.get("root") or "runs") / (own.get("name") or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_sweep"),
-        trials=trials,
-        objective=own.get("objective") or "eval/success",
-        minimize=direction == "min",
-        prune=_value(own, "prune", True),
-        storage=own.get("storage"),
+        Path(own.root) / (own.name or f"{datetime.now():%Y-%m-%d_%H-%M-%S}_sweep"),
+        trials=own.trials,
+        objective=own.objective,
+        minimize=own.direction == "min",
+        prune=own.prune,
+        storage=own.storage,
         parallel=args.jobs,
     )
     print(f"sweep folder: {sweep.folder}", flush=True)
@@ -65,11 +74,3 @@ def run(args: argparse.Namespace) -> int:
     again = shlex.join([f"config={sweep.folder}/best.yaml", "seed=1,2,3"])
     print(f"the best value is too good by chance; with other seeds: slipstream train {again}")
     return 0
-
-
-def _value(own: dict[str, str], key: str, default: Any) -> Any:
-    """Return the value of a key of this command, of the type of its default."""
-    try:
-        return convert(own.get(key, default), type(default))
-    except ValueError as error:
-        raise ConfigError(f"{key} must be {error}, not '{own[key]}'") from None

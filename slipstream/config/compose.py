@@ -12,15 +12,16 @@ from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from slipstream.config import registry
 from slipstream.config.help import ConfigError, describe_keys, nearest, unknown
 from slipstream.config.names import other_names
-from slipstream.config.overrides import Word, plain_overrides, value_of, yaml_words
+from slipstream.config.overrides import Word, plain_overrides, split_keys, value_of, yaml_words
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig
 from slipstream.config.values import read, settable
 
+Options = TypeVar("Options")
 PRESETS = Path(__file__).parents[1] / "presets"
 
 
@@ -95,6 +96,18 @@ def from_dict(data: dict[str, Any]) -> TrainConfig:
 def build_section(default: Any, data: Mapping[str, Any], source: str = "the checkpoint") -> Any:
     """Return a config of the class of `default` with the values in plain data out of a checkpoint."""
     return _build(default, _read_words(_data_words(default, data, source), default))
+
+
+def read_options(kind: type[Options], words: Iterable[str]) -> Options:
+    """Return the dataclass `kind` of a command's own keys, with the values of key=value words."""
+    default = kind()
+    return _build(default, _read_words(map(Word, words), default, "options"))  # type: ignore[no-any-return]
+
+
+def split_options(kind: type[Options], words: Iterable[str]) -> tuple[Options, list[Word]]:
+    """Return a command's own options, as `read_options` does, and the words that are none of them."""
+    own, others = split_keys(words, [f.name for f in fields(kind)])  # type: ignore[arg-type]
+    return read_options(kind, [f"{key}={value}" for key, value in own.items()]), others
 
 
 def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -213,7 +226,7 @@ def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[
     sentence = others.get(f"algo.{key}", key)
     if " " in sentence:
         return ConfigError(f"{what}: {sentence}")
-    for name in registry.names("task"):  # a task is loaded when its turn comes: some take a second
+    for name in registry.names("task") if command in ("train", "eval") else ():  # loaded in turn: some take a second
         with suppress(ImportError, ConfigError):  # an extra that is not installed
             task = registry.find_task(name)
             if key in settable(task.TrainConfig() if command == "train" else task.EvaluateConfig()):

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 
 from slipstream.algorithms.policy_file import LoadedPolicy
-from slipstream.config.help import ConfigError, nearest
+from slipstream.config.help import ConfigError
 from slipstream.config.schema import EvaluateConfig, TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.recordings import Recording
@@ -245,24 +245,6 @@ class Task:
     def make_game(self, words: Sequence[str]) -> Game:
         """Return the game of `slipstream play` for its key=value words."""
         raise ConfigError(f"task={self.name} cannot be played")
-
-
-Options = TypeVar("Options")
-
-
-def read_options(kind: type[Options], words: Sequence[str]) -> Options:
-    """Return the dataclass `kind` with the values of key=value words; its fields are texts and numbers."""
-    known: dict[str, Any] = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
-    for word in words:
-        key, _, text = word.partition("=")
-        if key not in known:
-            raise ConfigError(f"unknown key '{key}'{nearest(key, known)} (there are: {', '.join(known)})")
-        try:
-            values[key] = type(known[key])(text)
-        except ValueError as error:
-            raise ConfigError(f"{word}: {key} must be a number") from error
-    return kind(**values)
 
 
 def _figures_table(title: str, result: Mapping[str, Any], names: Sequence[str]) -> TextTable:

@@ -72,8 +72,8 @@ def test_the_command_at_a_tiny_size(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["seconds=soon"], "seconds=60"),
-        (["seconds=nan"], "seconds=60"),
+        (["seconds=soon"], "seconds must be a number, not 'soon'"),
+        (["seconds=0"], "seconds=60"),
         (["--apply"], "apply needs a value"),
         (["resume=x"], "not resume=RUN"),
         (["secnds=3"], "unknown key 'secnds' (--help lists all keys)"),

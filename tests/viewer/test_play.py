@@ -129,7 +129,7 @@ def test_a_duel_is_as_long_as_the_learned_agents_training():
 
 @pytest.mark.parametrize(("words", "message"), [
     (["opponent=ace"], "unknown agent 'ace'"), (["oponent=crank"], "unknown key 'oponent'.*opponent"), (["start=low"], "start=low is unknown"),
-    (["seconds=2"], "between 10 and 3600"), (["seed=x"], "seed must be a number"),
+    (["seconds=2"], "between 10 and 3600"), (["seed=x"], "seed must be a whole number, not 'x'"),
 ])  # fmt: skip
 def test_wrong_words_are_explained(words, message):
     with pytest.raises(ValueError, match=message):

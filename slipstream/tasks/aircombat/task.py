@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from slipstream.config.compose import read_options
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import value_of
 from slipstream.config.schema import EvaluateConfig, TrainConfig
@@ -17,7 +18,7 @@ from slipstream.tasks.aircombat.agents import is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import evaluation
 from slipstream.tasks.aircombat.league.league import League, LeagueConfig
-from slipstream.tasks.base import Controller, Game, Task, read_options
+from slipstream.tasks.base import Controller, Game, Task
 
 
 @dataclass

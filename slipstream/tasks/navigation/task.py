@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from slipstream.config.compose import flat_settings
+from slipstream.config.compose import flat_settings, read_options
 from slipstream.config.help import ConfigError, show
-from slipstream.tasks.base import Game, Task, read_options
+from slipstream.tasks.base import Game, Task
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation
 from slipstream.tasks.navigation import bench, deployment, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
