@@ -7,14 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from slipstream.checkpoint import maintenance
 from slipstream.checkpoint.load import CheckpointFile, find_file, is_slip, load_checkpoint, sha256_of
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.errors import SaveError
 from slipstream.storage.tree import flatten, walk_leaves
-from slipstream.ui.tables import format_number
+from slipstream.ui.tables import format_number, print_states
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,14 +89,7 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
         for given in args.path
         for path in (maintenance.checkpoint_files(given) if given.is_dir() else [find_file(given)])
     ]
-    reasons = [maintenance.verify(path) for _, path in found]
-    table = Table("file", "state", "why")
-    for (name, _), reason in zip(found, reasons, strict=True):
-        table.add_row(name, Text("good", "green") if reason is None else Text("broken", "red"), reason or "")
-    broken = sum(reason is not None for reason in reasons)
-    console.print(table)
-    console.print(f"{len(found) - broken} good, {broken} broken")
-    return 1 if broken else 0
+    return int(print_states(console, [(name, maintenance.verify(path) or "") for name, path in found]) > 0)
 
 
 def _export(args: argparse.Namespace, console: Console) -> int:

@@ -19,6 +19,7 @@ from slipstream.rollouts.export import FORMATS, export
 from slipstream.rollouts.file import BROKEN, RolloutFile, show
 from slipstream.rollouts.storage import RolloutStorage, iteration_of, rollout_files
 from slipstream.storage.files import default_output
+from slipstream.ui.tables import print_states
 
 REMEDY = (
     "A broken file cannot be repaired: copy it again from where it came, delete it, or leave it out with --iterations. "
@@ -100,21 +101,17 @@ def _info(args: argparse.Namespace, console: Any) -> int:
 
 
 def _verify(args: argparse.Namespace, console: Any) -> int:
-    files = _find(args.path)
-    table = Table("file", "state", "why")
-    broken = 0
-    for path in files:
-        try:
-            problems = list(RolloutFile(path).problems())
-        except BROKEN as error:
-            problems = [str(error)]
-        broken += bool(problems)
-        table.add_row(path.name, Text("broken", "red") if problems else Text("good", "green"), "; ".join(problems))
-    console.print(table)
-    console.print(f"{len(files) - broken} good, {broken} broken")
+    broken = print_states(console, [(path.name, _problems(path)) for path in _find(args.path)])
     if broken:
         console.print(REMEDY, soft_wrap=True)
-    return 1 if broken else 0
+    return int(broken > 0)
+
+
+def _problems(path: Path) -> str:
+    try:
+        return "; ".join(RolloutFile(path).problems())
+    except BROKEN as error:
+        return str(error)
 
 
 def _export(args: argparse.Namespace, console: Any) -> int:

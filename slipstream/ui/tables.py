@@ -142,6 +142,18 @@ def render(table: Table, width: int = 120) -> str:
     return text.getvalue().rstrip("\n")
 
 
+def print_states(console: Console, states: Sequence[tuple[str, str]]) -> int:
+    """Print which files are good, and why others are broken (name and reason of each); return the number of broken
+    ones."""
+    table = Table("file", "state", "why")
+    for name, why in states:
+        table.add_row(name, Text("broken", "red") if why else Text("good", "green"), why)
+    broken = sum(bool(why) for _, why in states)
+    console.print(table)
+    console.print(f"{len(states) - broken} good, {broken} broken")
+    return broken
+
+
 class PipedConsole(Console):
     """The console of all commands: text is shown as it is, without markup and control characters, since it may come
     from a file. If its reader has gone (`| head`) it raises BrokenPipeError; rich itself would end the program."""
