@@ -43,8 +43,7 @@ LOOK_S = 2.0  # between two looks at the folder, while a page is open
 MESSAGE_BYTES = 4096  # of a websocket message from a page
 MOST_PAGES = 256  # connections at once
 REQUEST_S = 10.0  # for a request to arrive completely
-MOST_WAITING, MOST_WAITING_PER_ADDRESS = 512, 64  # connections without a complete request
-YOUNG_S = 1.0  # for a request to be on its way
+MOST_WAITING = 512  # connections without a complete request
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -62,8 +61,8 @@ REDIRECT = (
 class Connection(H11Protocol):
     """An HTTP connection that is closed if its next request is not complete after `REQUEST_S`.
 
-    Where an address, or all of them, have too many such connections, the one that waits longest is closed: a browser
-    sends its request at once, and is served while another program holds half-sent ones open.
+    Of too many such connections the one that waits longest is closed: a browser sends its request at once, and is
+    served while another program holds half-sent ones open.
 
     Args:
         waiting: the connections of a server that have no complete request, oldest first.
@@ -106,25 +105,15 @@ class Connection(H11Protocol):
         if not (is_http and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)):
             self._stop_waiting()
         elif self not in self._waiting:
-            self._make_room()
+            if len(self._waiting) >= MOST_WAITING:
+                oldest = next(iter(self._waiting))
+                oldest._stop_waiting()
+                oldest.transport.abort()
             self._waiting[self] = self.loop.call_later(REQUEST_S, self.transport.abort)
 
     def _stop_waiting(self) -> None:
         if timer := self._waiting.pop(self, None):
             timer.cancel()
-
-    def _make_room(self) -> None:
-        address = (self.client or ("",))[0]
-        of_address = [other for other in self._waiting if (other.client or ("",))[0] == address]
-        young = self.loop.time() + REQUEST_S - YOUNG_S
-        oldest = None
-        if len(of_address) >= MOST_WAITING_PER_ADDRESS and self._waiting[of_address[0]].when() < young:
-            oldest = of_address[0]
-        elif len(self._waiting) >= MOST_WAITING:
-            oldest = next(iter(self._waiting))
-        if oldest is not None:
-            oldest._stop_waiting()
-            oldest.transport.abort()
 
 
 class Guard:

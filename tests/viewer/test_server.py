@@ -115,9 +115,9 @@ def test_the_address_in_the_network_is_for_servers_that_let_others_in(server, fo
 # -- what other programs send ------------------------------------------------------------------------------------------
 
 
-def send(server, data, address="127.0.0.1"):
+def send(server, data):
     """A connection that has sent this after the head of a request."""
-    connection = socket.create_connection(("127.0.0.1", server.port), 30, (address, 0))
+    connection = socket.create_connection(("127.0.0.1", server.port), 30)
     connection.sendall(data.replace(b"HOST", b"Host: 127.0.0.1:%d" % server.port))
     return connection
 
@@ -151,17 +151,6 @@ def test_half_sent_requests_keep_no_browser_out(server, monkeypatch):
         half = [stack.enter_context(send(server, UNFINISHED["half a header"])) for _ in range(60)]
         assert ask(server, "/api/index")[0].status == 200
         assert rest(half[0]) == b"" and len(server._server.server_state.connections) <= 20
-
-
-def test_an_address_with_many_half_requests_closes_its_own(server, monkeypatch):
-    monkeypatch.setattr(server_module, "MOST_WAITING_PER_ADDRESS", 3)
-    monkeypatch.setattr(server_module, "YOUNG_S", -1.0)  # they are old enough to be closed at once
-    with contextlib.ExitStack() as stack:
-        first = stack.enter_context(send(server, UNFINISHED["half a header"], "127.0.0.2"))
-        half = [stack.enter_context(send(server, UNFINISHED["half a header"], "127.0.0.3")) for _ in range(6)]
-        assert [rest(connection) for connection in half[:3]] == [b""] * 3
-        first.sendall(b"127.0.0.1\r\n\r\n")
-        assert b"403" in rest(first)
 
 
 @pytest.mark.parametrize("repeated", ["Origin: http://evil.example", "Cookie: a=b", "Host: evil.example"])
