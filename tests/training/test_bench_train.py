@@ -23,7 +23,7 @@ def test_a_form_is_measured(tmp_path, capsys, monkeypatch, form):
         pytest.importorskip("torchrl")
         monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
         peers["torchrl"] = importlib.import_module("train_torchrl").TorchRLTraining
-    monkeypatch.setattr("slipstream.cli.bench.train.ROUND_S", 0.01)
+    monkeypatch.setattr("slipstream.cli.bench.train.MEASURED_S", 0.01)
     sizes = [4, 8] if form == "plain" else [4]
     words = [f"sizes={','.join(map(str, sizes))}", f"forms={form}", f"out={tmp_path / 'train.md'}"]
     assert train.run([*words, *TINY], peers) == 0

@@ -13,7 +13,6 @@ Every form runs in this process, one after the other, each with its own env, pol
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch.utils.benchmark import Timer
 
 from slipstream.algorithms.execution.capture import EXECUTION_MODES
 from slipstream.config import registry
@@ -39,7 +39,7 @@ from slipstream.ui.tables import TextTable
 Peer = Callable[[TrainConfig, torch.device], Any]  # makes a training with the methods of `Trainer` used here
 GPU_SIZES, CPU_SIZES = "256,1024,4096,16384,65536", "64,256,1024"
 WARM_UP = 4  # iterations: set-up, two rehearsals, the capture
-ROUND_S = 0.5
+MEASURED_S = 1.5
 HEADER = ["envs", "form", "rollout", "update", "end to end", "kernels", "memory", "set-up"]
 
 
@@ -130,8 +130,8 @@ def measure(cfg: TrainConfig, form: str, make: Peer, device: torch.device) -> Re
     synchronize(device)
     setup_s = time.perf_counter() - began
     batch = training.collect()
-    update_s = _seconds(lambda: training.learn(batch, 0.0), device)  # first: collecting overwrites the batch
-    rollout_s, step_s = _seconds(training.collect, device), _seconds(training.step, device)
+    update_s = _seconds(lambda: training.learn(batch, 0.0))  # first: collecting overwrites the batch
+    rollout_s, step_s = _seconds(training.collect), _seconds(training.step)
     rollout, update, end_to_end = (training.frames_per_batch / seconds for seconds in (rollout_s, update_s, step_s))
     kernels = _count_kernels(training.step) if cuda else 0
     memory_gb = torch.cuda.max_memory_reserved(device) / 2**30 if cuda else 0.0
@@ -145,20 +145,10 @@ def _make_training(form: str, cfg: TrainConfig, device: torch.device) -> Trainer
     return trainer
 
 
-def _seconds(call: Callable[[], Any], device: torch.device) -> float:
-    """Return the time of one call as they follow one another: the median of three rounds of about ROUND_S."""
-    start = time.perf_counter()
-    call()
-    synchronize(device)
-    calls = max(1, min(100, int(ROUND_S / (time.perf_counter() - start))))
-    rounds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
-        synchronize(device)
-        rounds.append((time.perf_counter() - start) / calls)
-    return statistics.median(rounds)
+def _seconds(call: Callable[[], Any]) -> float:
+    """Return the time of one call as they follow one another."""
+    timer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
+    return float(timer.blocked_autorange(min_run_time=MEASURED_S).median)
 
 
 def _count_kernels(iteration: Callable[[], Any]) -> int:
