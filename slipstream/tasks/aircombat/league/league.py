@@ -139,8 +139,8 @@ class League:
 
     def evaluate(self) -> dict[str, float]:
         """Play all opponents, update stage, pool and seats. Returns the metrics."""
-        scores, distinct = self.play()
-        ratings = rate(self.results | {(NOW, name): score for name, score in distinct.items()})
+        scores = self.play()
+        ratings = rate(self.results | {(NOW, name): score for name, score in scores.items()})
         metrics = self.metrics(scores) | {"league/stage": float(self.stage + 1)}
         now = ratings[NOW]
         metrics |= {"league/elo": now.elo, "league/elo_low": now.low, "league/elo_high": now.high}
@@ -153,22 +153,21 @@ class League:
         if ends_stage(self.config, self.stage, self.stage_evaluations, scores):
             self.ended = f"stage{self.stage + 1}"
             self.stage, self.stage_evaluations = self.stage + 1, 0
-            self.keep(self.ended, scores, distinct)
+            self.keep(self.ended, scores)
         elif self.stage == len(self.config.mixes) - 1 and self.stage_evaluations % self.config.snapshot_every == 0:
-            self.keep(f"self{self.evaluations}", scores, distinct)
+            self.keep(f"self{self.evaluations}", scores)
         self._seat(scores)
         return metrics
 
-    def play(self) -> tuple[dict[str, Score], dict[str, Score]]:
-        """Play the learner against every scripted agent and every past policy; return the scores of all games, and of
-        the distinct ones."""
+    def play(self) -> dict[str, Score]:
+        """Play the learner against every scripted agent and every past policy; return the scores."""
         scripted = self.config.scripted
         seats: list[Seat] = [*scripted, *(i if name else scripted[0] for i, name in enumerate(self.members))]
         self._evaluation_opponent.seat(seats)
         games = self._match.play()
         each = self.config.games
-        seated = [(name, slice(k * each, (k + 1) * each)) for k, name in enumerate([*scripted, *self.members]) if name]
-        return {n: games.score(at, repeated=True) for n, at in seated}, {n: games.score(at) for n, at in seated}
+        seated = enumerate([*scripted, *self.members])
+        return {name: games.score(slice(k * each, (k + 1) * each)) for k, name in seated if name}
 
     def metrics(self, scores: dict[str, Score]) -> dict[str, float]:
         """Return the metrics of an evaluation, as shares of games: against all judges, and against each opponent."""
@@ -188,9 +187,9 @@ class League:
         """Return the name of the stage that the last evaluation ended: its champion is kept."""
         return [f"{self.ended}-champion"] if self.ended else []  # a number last would make a series of them
 
-    def keep(self, name: str, scores: dict[str, Score], distinct: dict[str, Score]) -> None:
+    def keep(self, name: str, scores: dict[str, Score]) -> None:
         """Store the present learner in the pool; if it is full, it replaces the past policy that the learner beats
-        most. `distinct` are the scores that count for ratings."""
+        most."""
         if "" in self.members:
             place = self.members.index("")
         else:
@@ -198,7 +197,7 @@ class League:
             place = max(others, key=lambda i: scores[self.members[i]].share("won"))
             self.results = {pair: score for pair, score in self.results.items() if self.members[place] not in pair}
         self.pool.put(place, self.policy)
-        self.results |= {(name, other): score for other, score in distinct.items() if other != self.members[place]}
+        self.results |= {(name, other): score for other, score in scores.items() if other != self.members[place]}
         self.members[place] = name
 
     def _seat(self, scores: Mapping[str, Score]) -> None:

@@ -69,9 +69,9 @@ class Games:
     swapped: Tensor  # [N] bool: red flew side 2
     distinct: Tensor  # [N] bool: one of each set of games that are the same
 
-    def score(self, where: Tensor | slice = slice(None), repeated: bool = False) -> Score:
-        """Count the distinct games `where` (default: anywhere), or with `repeated` all of them."""
-        counted = self.distinct[where] | repeated
+    def score(self, where: Tensor | slice = slice(None)) -> Score:
+        """Count the distinct games `where` (default: anywhere)."""
+        counted = self.distinct[where]
         won, lost = self.won[where][counted], self.lost[where][counted]
         return Score(int(won.sum()), int((~won & ~lost).sum()), int(lost.sum()))
 
