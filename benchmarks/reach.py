@@ -14,12 +14,12 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch comes: waiting t
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 import torch  # noqa: E402
-from reach_table import HOLD, envelope, placed, time_of_hit  # noqa: E402
+from reach_table import HOLD, Geometry, envelope, placed, time_of_hit  # noqa: E402
 from reachable_sets import reachable  # noqa: E402
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv  # noqa: E402
 from slipstream.tasks.aircombat.reach.forecast import forecast  # noqa: E402
-from slipstream.tasks.aircombat.reach.table import Geometry, ReachTable, pseudo_angle  # noqa: E402
+from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle  # noqa: E402
 
 
 def drawn(pairs, device):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from torch import Tensor
 
 from slipstream.sim.devices import pick_backend
 from slipstream.tasks.aircombat.physics.flight import HIT_RADIUS_M, launch
-from slipstream.tasks.aircombat.reach.table import SHIPPED, SPEED_LIMITS_MPS, TIMED_SHARES, UNITS, Geometry, ReachTable
+from slipstream.tasks.aircombat.reach.table import SHIPPED, SPEED_LIMITS_MPS, TIMED_SHARES, UNITS, ReachTable
 
 HOLD = -1.0  # throttle of a target that keeps its present velocity
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
@@ -43,6 +44,19 @@ SURE = 0.95  # a single miss beyond this share of r_max does not move r_min
 NO_ESCAPE_DEPTH = 0.9  # r_ne is valid only if all escapes from this share of it are hit too
 MIDDLING_MPS = 800.0
 CHUNK = 4096  # pairs flown at once: 2 million missiles
+
+
+@dataclass
+class Geometry:
+    """Launch geometries in the shooter's frame, [P] each, or [1] for all: the shooter flies along x."""
+
+    own_speed: Tensor  # m/s
+    target_speed: Tensor  # m/s
+    bearing: Tensor  # rad, of the target off the shooter's nose, positive left
+    aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it flies straight at the shooter
+
+    def __post_init__(self) -> None:
+        self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*vars(self).values())
 
 
 def time_of_hit(

@@ -74,7 +74,7 @@ FAMILIES = {"weaving": Weaving, "delayed turn": DelayedTurn, "notching": Notchin
 
 
 def hits(state: tuple[Tensor, ...], escape) -> Tensor:
-    """Which targets [M] are hit by missiles launched now, at full throttle; `state` as `Geometry.at` gives it for [M]
+    """Which targets [M] are hit by missiles launched now, at full throttle; `state` as `reach_table.placed` gives it for [M]
     ranges."""
     pos, vel, target_pos, target_vel = state
     pos, vel = launch(pos, vel)

@@ -7,9 +7,7 @@ import math
 import evasions
 import pytest
 import torch
-from reach_table import HOLD, envelope, placed, time_of_hit
-
-from slipstream.tasks.aircombat.reach.table import Geometry
+from reach_table import HOLD, Geometry, envelope, placed, time_of_hit
 
 SPEEDS = (200.0, 450.0)
 
@@ -93,21 +91,6 @@ def test_targets_inside_r_ne_are_hit_in_full():
     shares, count = hold_escapes(4000)
     print(count, shares)
     assert min(shares.values()) >= 0.95, shares
-
-
-def test_the_geometry_of_a_pair_is_that_of_the_table():
-    pos, vel = torch.tensor([[1000.0, 2000.0]]), torch.tensor([[0.0, 300.0]])
-    target, target_vel = (
-        torch.tensor([[-9000.0, 2000.0]]),
-        torch.tensor([[200.0, 0.0]]),
-    )  # to the left, coming straight on
-    geometry, distance = Geometry.between(pos, vel, target, target_vel)
-    values = (geometry.own_speed, geometry.target_speed, geometry.bearing, geometry.aspect, distance)
-    assert [x.item() for x in values] == pytest.approx([300, 200, math.pi / 2, 0, 10_000], abs=1e-3)
-    again = placed(geometry, distance)
-    offset, closing = again[2] - again[0], again[3]
-    torch.testing.assert_close(offset, torch.tensor([[0.0, 10_000.0]]), atol=0.01, rtol=0)
-    torch.testing.assert_close(closing, torch.tensor([[0.0, -200.0]]), atol=0.01, rtol=0)
 
 
 @pytest.mark.gpu

@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
-from reach_table import HOLD, envelope, grid, make_table, placed, save_table, time_of_hit
+from reach_table import HOLD, Geometry, envelope, grid, make_table, placed, save_table, time_of_hit
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.physics.flight import LONGEST_S
-from slipstream.tasks.aircombat.reach.table import CHANNELS, Geometry, ReachTable, pseudo_angle, time_between
+from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle, time_between
 
 
 def drawn(count, seed=0):

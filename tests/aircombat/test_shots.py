@@ -11,11 +11,10 @@ import pytest
 import torch
 from plain_flights import time_of_hit as plain_time_of_hit
 from plain_flights import turn_rudder
-from reach_table import HOLD, placed, time_of_hit
+from reach_table import HOLD, Geometry, placed, time_of_hit
 
 from slipstream.tasks.aircombat.physics.duel import Rules, begin, fly
 from slipstream.tasks.aircombat.physics.flight import FIGHTER, PHYSICS_DT_S
-from slipstream.tasks.aircombat.reach.table import Geometry
 
 
 def drawn(count, seed=0):

@@ -17,7 +17,7 @@ from slipstream.tasks.aircombat import observation as obs
 from slipstream.tasks.aircombat.observation import ABSENT, INCOMING, WIDTH
 from slipstream.tasks.aircombat.physics import duel
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SIDES, Duels, Rules, StartConfig
-from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
+from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, off_nose, speed_of, towards
 from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle
 
 COMMAND_BOUNDS = ((-1.0, 1.0), (0.0, 1.0), (0.0, 1.0))  # rudder, throttle, fire (yes above 0.5)
@@ -184,9 +184,9 @@ def _own(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
 
 def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
     speed = speed_of(duels.vel)
-    distance, line = _towards(duels.pos.flip(1) - duels.pos)
-    bearing = _off(heading, line)
-    aspect = _off(heading.flip(1), -line)
+    distance, line = towards(duels.pos.flip(1) - duels.pos)
+    bearing = off_nose(heading, line)
+    aspect = off_nose(heading.flip(1), -line)
     closing = ((duels.vel - duels.vel.flip(1)) * line).sum(-1)
     angles = pseudo_angle(bearing[1], bearing[0]), pseudo_angle(aspect[1], aspect[0])
     r_max = table.lookup(speed, speed.flip(1), *angles, channels=1)[..., 0]
@@ -205,9 +205,9 @@ def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
 def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     """Return the nearest missiles that target each side [N, 2, INCOMING * columns]."""
     num, dtype = len(heading), heading.dtype
-    distance, line = _towards(duels.missile_pos - duel.targets_of(duels.pos))  # from the target to the missile [N, 12]
+    distance, line = towards(duels.missile_pos - duel.targets_of(duels.pos))  # from the target to the missile [N, 12]
     flies = duels.missile_age != GONE
-    bearing = _off(duel.targets_of(heading), line)
+    bearing = off_nose(duel.targets_of(heading), line)
     closing = ((duel.targets_of(duels.vel) - duels.missile_vel) * line).sum(-1)
     time_to_go = torch.where(closing > 0, distance / closing.clamp(min=1e-3) / obs.TIME_SCALE_S, 1.0).clamp(max=1.0)
     engine_on = (duels.missile_age < rules.burn).to(dtype)
@@ -224,14 +224,3 @@ def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     order = torch.where(flies, distance, float("inf")).reshape(num, SIDES, CARRIED).flip(1)
     nearest = order.topk(INCOMING, -1, largest=False).indices[..., None].expand(-1, -1, -1, rows.shape[-1])
     return rows.gather(2, nearest).flatten(2)
-
-
-def _towards(offset: Tensor) -> tuple[Tensor, Tensor]:
-    """Return length [...] and unit vector [..., 2] of an offset."""
-    distance = offset.square().sum(-1).sqrt()
-    return distance, offset / distance.clamp(min=1e-3)[..., None]
-
-
-def _off(heading: Tensor, line: Tensor) -> tuple[Tensor, Tensor]:
-    """Return sine and cosine of the angle from `heading` to `line`."""
-    return heading[..., 0] * line[..., 1] - heading[..., 1] * line[..., 0], (heading * line).sum(-1)

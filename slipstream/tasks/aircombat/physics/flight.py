@@ -69,6 +69,17 @@ def advance(body: Body, pos: Tensor, vel: Tensor, rudder: Tensor, thrust: Tensor
     return pos + vel * dt_s, vel
 
 
+def towards(offset: Tensor) -> tuple[Tensor, Tensor]:
+    """Return length [...] and unit vector [..., 2] of an offset."""
+    distance = offset.square().sum(-1).sqrt()
+    return distance, offset / distance.clamp(min=1e-3)[..., None]
+
+
+def off_nose(heading: Tensor, line: Tensor) -> tuple[Tensor, Tensor]:
+    """Return sine and cosine of the angle from `heading` to `line`."""
+    return heading[..., 0] * line[..., 1] - heading[..., 1] * line[..., 0], (heading * line).sum(-1)
+
+
 def mach(vel: Tensor) -> Tensor:
     """Return the speed [...] in units of the speed of sound."""
     return speed_of(vel) / SOUND_MPS

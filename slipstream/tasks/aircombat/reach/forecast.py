@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.duel import CARRIED, GONE, SLOTS, Duels
-from slipstream.tasks.aircombat.physics.flight import BURN_S, PHYSICS_DT_S, SOUND_MPS, speed_of
+from slipstream.tasks.aircombat.physics.flight import BURN_S, PHYSICS_DT_S, SOUND_MPS, off_nose, speed_of, towards
 from slipstream.tasks.aircombat.reach.flights_native import chases, paths
-from slipstream.tasks.aircombat.reach.table import CHANNELS, Geometry, pseudo_angle, shipped_table
+from slipstream.tasks.aircombat.reach.table import CHANNELS, pseudo_angle, shipped_table
 
 FUTURE_S = 20.0
 FUTURE_TICKS = round(FUTURE_S / PHYSICS_DT_S)
@@ -44,27 +44,29 @@ def forecast(duels: Duels, every: int = POINT, dt_s: float = PHYSICS_DT_S) -> di
     pair, turns = still.repeat_interleave(2), _escapes(duels).flatten()
     fled = paths(pos.repeat_interleave(2, 0), vel.repeat_interleave(2, 0), pair, turns, FUTURE_TICKS, every)
 
-    geometry, distance = Geometry.between(pos, vel, other_pos, other_vel)
-    ranges = look_up(geometry)
-    heading, theirs = (torch.atan2(v[:, 1], v[:, 0])[:, None] for v in (vel, other_vel))
-    line = torch.linspace(0, 2 * math.pi, AZIMUTHS + 1)[:-1]  # of the directions from a side to its enemy
-    speeds = speed_of(vel)[:, None], speed_of(other_vel)[:, None]
-    around = torch.broadcast_tensors(*speeds, line - heading, line + math.pi - theirs)
-    contours = look_up(Geometry(*(x.flatten() for x in around)))
+    distance, line = towards(other_pos - pos)
+    around = torch.linspace(0, 2 * math.pi, AZIMUTHS + 1)[:-1]  # directions from a side to its enemy
+    circle = torch.stack((torch.cos(around), torch.sin(around)), -1).expand(len(pos), -1, -1)
+    ranges, contours = look_up(vel, other_vel, line), look_up(vel[:, None], other_vel[:, None], circle)
     return {
         "path": held.reshape(moments, 2, -1, 2),
         "escape": fled.reshape(moments, 2, 2, -1, 2),
         "missile": _missile_paths(duels, every, dt_s),
-        "range": torch.stack((distance, *ranges.values()), -1).reshape(moments, 2, 4).numpy(),
-        "contour": torch.stack([x.reshape(moments, 2, AZIMUTHS) for x in contours.values()], 2).numpy(),
+        "range": torch.cat((distance[:, None], ranges), -1).reshape(moments, 2, 4).numpy(),
+        "contour": contours.mT.reshape(moments, 2, len(RANGES), AZIMUTHS).numpy(),
     }
 
 
-def look_up(geometry: Geometry) -> dict[str, Tensor]:
-    """Return r_max, r_min and r_ne [P] (m) of launch geometries, from the table."""
-    bearing, aspect = (pseudo_angle(torch.cos(x), torch.sin(x)) for x in (geometry.bearing, geometry.aspect))
-    found = shipped_table(bearing.device).lookup(geometry.own_speed, geometry.target_speed, bearing, aspect)
-    return {name: found[:, CHANNELS.index(name)] for name in RANGES}
+def look_up(vel: Tensor, target_vel: Tensor, line: Tensor) -> Tensor:
+    """Return r_max, r_min and r_ne [..., 3] (m), from the table, of shooters and targets with these velocities [..., 2]
+    m/s, where `line` [..., 2] is the direction from shooter to target."""
+    speed, target_speed = speed_of(vel).expand(line.shape[:-1]), speed_of(target_vel).expand(line.shape[:-1])
+    (sin, cos), (target_sin, target_cos) = (
+        off_nose(v / speed_of(v)[..., None], x) for v, x in ((vel, line), (target_vel, -line))
+    )
+    angles = pseudo_angle(cos, sin), pseudo_angle(target_cos, target_sin)
+    found = shipped_table(line.device).lookup(speed, target_speed, *angles)
+    return found[..., [CHANNELS.index(name) for name in RANGES]]
 
 
 def _escapes(duels: Duels) -> Tensor:

@@ -7,7 +7,6 @@ are equal, so the bearing covers 0 to 180° and the aspect -180° to 180°.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
@@ -40,28 +39,6 @@ def pseudo_angle(cos: Tensor, sin: Tensor) -> Tensor:
     size = cos.abs() + sin.abs()
     share = 1 - cos / size.clamp(min=1e-12)
     return torch.where(sin < 0, -share, share)
-
-
-@dataclass
-class Geometry:
-    """Launch geometries in the shooter's frame, [P] each, or [1] for all: the shooter flies along x."""
-
-    own_speed: Tensor  # m/s
-    target_speed: Tensor  # m/s
-    bearing: Tensor  # rad, of the target off the shooter's nose, positive left
-    aspect: Tensor  # rad, of the shooter off the target's nose, positive left; 0: it flies straight at the shooter
-
-    def __post_init__(self) -> None:
-        self.own_speed, self.target_speed, self.bearing, self.aspect = torch.broadcast_tensors(*vars(self).values())
-
-    @classmethod
-    def between(cls, pos: Tensor, vel: Tensor, target_pos: Tensor, target_vel: Tensor) -> tuple[Geometry, Tensor]:
-        """Return the geometry of launches from shooters at targets, all [P, 2] in the plane, and their ranges [P]."""
-        offset = target_pos - pos
-        line = torch.atan2(offset[:, 1], offset[:, 0])
-        heading, theirs = (torch.atan2(v[:, 1], v[:, 0]) for v in (vel, target_vel))
-        own_speed, target_speed, distance = (v.square().sum(-1).sqrt() for v in (vel, target_vel, offset))
-        return cls(own_speed, target_speed, _wrap(line - heading), _wrap(line + math.pi - theirs)), distance
 
 
 @dataclass
@@ -148,7 +125,3 @@ def time_between(channels: Tensor, distance: Tensor) -> Tensor:
         time = torch.where(share > near, before + (after - before) * ((share - near) / (far - near)), time)
         near, before = far, after
     return torch.where(share <= 1, time, LONGEST_S).clamp(0, LONGEST_S)
-
-
-def _wrap(angle: Tensor) -> Tensor:
-    return torch.remainder(angle + math.pi, 2 * math.pi) - math.pi
