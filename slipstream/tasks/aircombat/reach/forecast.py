@@ -60,10 +60,10 @@ def forecast(duels: Duels, every: int = POINT, dt_s: float = PHYSICS_DT_S) -> di
 def look_up(vel: Tensor, target_vel: Tensor, line: Tensor) -> Tensor:
     """Return r_max, r_min and r_ne [..., 3] (m), from the table, of shooters and targets with these velocities [..., 2]
     m/s, where `line` [..., 2] is the direction from shooter to target."""
-    speed, target_speed = speed_of(vel).expand(line.shape[:-1]), speed_of(target_vel).expand(line.shape[:-1])
-    (sin, cos), (target_sin, target_cos) = (
-        off_nose(v / speed_of(v)[..., None], x) for v, x in ((vel, line), (target_vel, -line))
-    )
+    vel, target_vel, line = torch.broadcast_tensors(vel, target_vel, line)
+    speed, target_speed = speed_of(vel), speed_of(target_vel)
+    sin, cos = off_nose(vel / speed[..., None], line)
+    target_sin, target_cos = off_nose(target_vel / target_speed[..., None], -line)
     angles = pseudo_angle(cos, sin), pseudo_angle(target_cos, target_sin)
     found = shipped_table(line.device).lookup(speed, target_speed, *angles)
     return found[..., [CHANNELS.index(name) for name in RANGES]]
