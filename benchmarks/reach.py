@@ -17,7 +17,7 @@ import torch  # noqa: E402
 from reach_table import HOLD, Geometry, envelope, placed, time_of_hit  # noqa: E402
 from reachable_sets import reachable  # noqa: E402
 
-from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv  # noqa: E402
+from slipstream.tasks.aircombat.env import AirCombatEnv  # noqa: E402
 from slipstream.tasks.aircombat.reach.forecast import forecast  # noqa: E402
 from slipstream.tasks.aircombat.reach.table import ReachTable, pseudo_angle  # noqa: E402
 
@@ -54,19 +54,12 @@ def main():
     distance = torch.full_like(geometry.own_speed, 20_000.0)
     zero = torch.zeros_like(distance)
     state = placed(geometry, distance)
-    features = AirCombatEnv(args.pairs, args.device, config=AirCombatConfig(start="random", reach_features=True))
-    view = features.views()[0]
     duel = AirCombatEnv(1).duel(0)
-
-    def observe():
-        view.pop("reach", None)
-        view["reach"]
 
     rows = [
         (f"r_max, r_min, r_ne and times of {args.pairs:,} pairs, flown", lambda: envelope(geometry), args.device),
         (f"{args.pairs:,} single shots at 20 km", lambda: time_of_hit(*state, zero, zero + HOLD), args.device),
         (f"the same of {args.pairs:,} pairs, from the table", lambda: table.lookup(*where), args.device),
-        (f"the observation group 'reach' of {args.pairs:,} duels", observe, args.device),
         ("reachable set at 5, 10, 15, 20 s", lambda: reachable(300.0), "cpu"),
         ("everything a diagram shows", lambda: forecast(duel), "cpu"),
     ]

@@ -29,8 +29,9 @@ from torch import Tensor
 
 from slipstream.sim.devices import pick_backend
 from slipstream.tasks.aircombat.physics.flight import HIT_RADIUS_M, launch
-from slipstream.tasks.aircombat.reach.table import SHIPPED, SPEED_LIMITS_MPS, TIMED_SHARES, UNITS, ReachTable
+from slipstream.tasks.aircombat.reach.table import SHIPPED, SPEED_LIMITS_MPS, UNITS, ReachTable
 
+TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches of the three times
 HOLD = -1.0  # throttle of a target that keeps its present velocity
 FARTHEST_M = 95_000.0  # two at 550 m/s, nose to nose, are hit from 90 km
 ESCAPES = 25  # turns off the present heading, 15 degrees apart

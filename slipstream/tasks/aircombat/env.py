@@ -17,7 +17,7 @@ from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Hybrid, Observation
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, as_action, create_agent
-from slipstream.tasks.aircombat.observation import GROUPS, REACH_NAMES, SideView
+from slipstream.tasks.aircombat.observation import GROUPS, SideView
 from slipstream.tasks.aircombat.physics.duel import Duels, describe_duel
 from slipstream.tasks.aircombat.physics.engine import FACTS, DuelConfig, make_engine
 from slipstream.tasks.aircombat.rewards import BaseReward, create_reward, reward_class
@@ -33,7 +33,6 @@ class AirCombatConfig(DuelConfig):
     sides: int = 1  # 1: fly against `opponent`; 2: both sides act (self-play), and all tensors are [2, N]
     opponent: str = "placeholder"  # pursuit, crank, evade, learned; a checkpoint's path; my_package.my_module:MyAgent
     reward: str = "outcome"  # a name of REWARDS, or my_package.my_module:MyReward
-    reach_features: bool = False  # also observe the reach of both sides' missiles
     backend: str = "auto"  # of the physics: torch, native (CPU), triton (CUDA)
 
     def __post_init__(self) -> None:
@@ -58,7 +57,6 @@ class AirCombatEnv(TensorEnv):
     """
 
     Config = AirCombatConfig
-    spec_settings = ("reach_features",)
     episode_settings = {"start": "random"}
 
     def __init__(
@@ -88,8 +86,6 @@ class AirCombatEnv(TensorEnv):
         self.state_names = ("returns",)
         self.action_spec = ACTION_SPEC
         self.observation_spec = {name: Box(shape) for name, shape in GROUPS.items()}
-        if config.reach_features:
-            self.observation_spec["reach"] = Box((len(REACH_NAMES),))
         self.reset()
 
     # -- public ------------------------------------------------------------------------------------------------------
@@ -204,10 +200,7 @@ class AirCombatEnv(TensorEnv):
         return action.detach()
 
     def _observe(self) -> Observation:
-        view = self._acting(self.engine.view)
-        if self.config.reach_features:
-            view["reach"]  # computed on access
-        return view
+        return self._acting(self.engine.view)
 
     def _outcome(self) -> Outcome:
         over = self.engine.duels.winner >= 0
@@ -222,7 +215,6 @@ class AirCombatEnv(TensorEnv):
 
     def _named(self, packed: Tensor) -> SideView:
         view, first = SideView(), 0
-        view.table = self.engine.table
         for name, shape in GROUPS.items():
             width = shape[0] if len(shape) == 1 else shape[0] * shape[1]
             view[name] = packed[..., first : first + width].unflatten(-1, shape)

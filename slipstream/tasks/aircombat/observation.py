@@ -12,14 +12,12 @@ import torch
 from torch import Tensor
 
 from slipstream.tasks.aircombat.physics.duel import FIELD_M
-from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle, shipped_table, time_between
 
 RANGE_SCALE_M = FIELD_M
 POSITION_SCALE_M = FIELD_M / 2  # from the center of the field
 SPEED_SCALE_MPS = 500.0
 CLOSING_SCALE_MPS = 1000.0
 TIME_SCALE_S = 60.0
-RATIO_LIMIT = 2.0  # of the reach features
 
 OWN_NAMES = (
     *("own_x", "own_y", "own_heading_sin", "own_heading_cos", "own_speed"),
@@ -32,10 +30,6 @@ ENEMY_NAMES = (
 INCOMING = 2  # missiles observed, the nearest first
 INCOMING_NAMES = ("range", "bearing_sin", "bearing_cos", "closing", "time_to_go", "engine_on", "present")
 ABSENT = (2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)  # the row of a missile that does not exist: far away, late
-REACH_NAMES = (
-    *("shot_r_max", "shot_r_min", "shot_r_ne", "shot_time"),  # of the own missile against the enemy, launched now
-    *("threat_r_max", "threat_r_min", "threat_r_ne", "threat_time"),  # of the enemy's missile against this side
-)
 GROUPS: dict[str, tuple[int, ...]] = {  # the observation keys in packing order, and the shape of each
     "own": (len(OWN_NAMES),),
     "enemy": (len(ENEMY_NAMES),),
@@ -54,24 +48,16 @@ _PLACES: dict[str, tuple[str, Any]] = {  # the group of each name, and its index
     **{name: ("own", (..., i)) for i, name in enumerate(OWN_NAMES)},
     **{name: ("enemy", (..., i)) for i, name in enumerate(ENEMY_NAMES)},
     **{name: ("incoming", (..., *divmod(i, len(INCOMING_NAMES)))) for i, name in enumerate(_MEMBERS["incoming"])},
-    **{name: ("reach", (..., i)) for i, name in enumerate(REACH_NAMES)},
 }
 
 
 class SideView(dict[str, Tensor]):
     """The observation of one side: the groups 'own', 'enemy', 'incoming', 'can_fire', and each number by its own name.
 
-    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N]. The group 'reach' is computed from the
-    others on first access, for example by a policy that was trained with `reach_features=true`.
+    `view["enemy"]` is [N, 9]; `view["enemy_range"]` is its first column, [N].
     """
 
-    table: ReachTable | None = None
-
     def __missing__(self, name: str) -> Tensor:
-        if name == "reach":
-            own, enemy = self["own"], self["enemy"]
-            self["reach"] = reach_features(own, enemy, self.table or shipped_table(own.device))
-            return self["reach"]
         group, place = _PLACES[name]
         return self[group][place]
 
@@ -87,25 +73,3 @@ def to_grouped(observation: Mapping[str, Tensor]) -> SideView:
     for group, members in _MEMBERS.items():
         view[group] = torch.stack([observation[name] for name in members], -1).unflatten(-1, GROUPS[group])
     return view
-
-
-def reach_features(own: Tensor, enemy: Tensor, table: ReachTable) -> Tensor:
-    """Compute the reach [..., 8] of both sides' missiles from the groups 'own' and 'enemy', in the order of
-    REACH_NAMES.
-
-    For r_max and r_ne the number is range / reach (below 1: inside), for r_min it is r_min / range (above 1: too near).
-    Ratios are at most RATIO_LIMIT, which also means "there is none" for r_max and r_ne. Times are flight times in
-    minutes against a target that keeps its velocity.
-    """
-    seen = lambda name: enemy[..., ENEMY_NAMES.index(name)]  # noqa: E731
-    distance = (seen("enemy_range") * RANGE_SCALE_M)[..., None]
-    speeds = torch.stack((own[..., OWN_NAMES.index("own_speed")], seen("enemy_speed")), -1) * SPEED_SCALE_MPS
-    bearing = pseudo_angle(seen("enemy_bearing_cos"), seen("enemy_bearing_sin"))
-    aspect = pseudo_angle(seen("enemy_aspect_cos"), seen("enemy_aspect_sin"))
-    angles = torch.stack((bearing, aspect), -1)
-    # For the enemy's missile the two are swapped: its bearing to us is our aspect. [..., 2 shooters, channels]
-    found = table.lookup(speeds, speeds.flip(-1), angles, angles.flip(-1))
-    r_max, r_min, r_ne = (found[..., CHANNELS.index(name)] for name in ("r_max", "r_min", "r_ne"))
-    ratio = lambda over, under: (over / under.clamp(min=1.0)).clamp(max=RATIO_LIMIT)  # noqa: E731
-    time = time_between(found, distance) / TIME_SCALE_S
-    return torch.stack((ratio(distance, r_max), ratio(r_min, distance), ratio(distance, r_ne), time), -1).flatten(-2)

@@ -154,7 +154,6 @@ class Match:
     def _chosen(self, swapped: SideView, plain: SideView) -> SideView:
         """Return an agent's observation: of one side in swapped games, of the other in the rest."""
         view = SideView()
-        view.table = plain.table
         for name, x in plain.items():
             view[name] = torch.where(self.swapped.view(-1, *[1] * (x.dim() - 1)), swapped[name], x)
         return view

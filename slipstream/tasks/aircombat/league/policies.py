@@ -56,7 +56,7 @@ class LearnedAgent(BaseAgent):
         """Return the policy's action [N, 3]."""
         policy = self.policy
         if policy.memory_size:
-            observation = copy.copy(observation)  # not a plain dict: some of its entries are computed on access
+            observation = copy.copy(observation)  # not a plain dict: it has each number by its name, too
             observation[MEMORY] = self._memory
         features, after = policy.remember(observation)
         if after:
@@ -88,10 +88,9 @@ class LearnedAgent(BaseAgent):
         self.loaded = replace(loaded, state={})  # which file, without its content
         if loaded.task != "aircombat":
             raise ValueError(f"{loaded.path} was trained for task={loaded.task}, not task=aircombat")
-        trained = loaded.env_settings(AirCombatConfig(), ("time_scale", "reach_features"))  # the rest may name code
+        trained = loaded.env_settings(AirCombatConfig(), ("time_scale",))  # the rest may name code
         self.time_scale = trained["time_scale"]
-        env = AirCombatEnv(1, config=AirCombatConfig(reach_features=trained["reach_features"]))  # for its specs only
-        policy = loaded.build(env, self.device)
+        policy = loaded.build(AirCombatEnv(1), self.device)  # an env for its specs only
         if not isinstance(policy, ActorCritic):
             raise ValueError(
                 f"{loaded.path} holds a policy of algo={loaded.state['config']['algo']['name']}; agents need one of algo=ppo"

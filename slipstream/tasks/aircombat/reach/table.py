@@ -17,11 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slipstream.tasks.aircombat.physics.flight import LONGEST_S
-
 # 0 where there is none; see tools/reach_table.py, which writes the file
 CHANNELS = ("r_max", "r_min", "r_ne", "time_quarter", "time_half", "time_full")
-TIMED_SHARES = (0.25, 0.5, 0.99)  # of r_max: the launches of the three times
 SPEED_LIMITS_MPS = (150.0, 550.0)  # of both; outside, the nearest is used
 SHIPPED = Path(__file__).parent / "reach.npz"
 # m and s, of each channel: a file stores multiples of them in 16 bits
@@ -110,18 +107,3 @@ def reachable_sets() -> dict[str, NDArray[np.float32]]:
     with np.load(SETS) as file:
         sets = dict(file)
     return sets | {name: sets[name] * unit for name, unit in zip(("polygon", "mach"), SET_UNITS, strict=True)}
-
-
-def time_between(channels: Tensor, distance: Tensor) -> Tensor:
-    """Return the flight time [...] (s) to a target that keeps its velocity, from the result of `lookup` [...,
-    channels].
-
-    Piecewise linear between the times of the table and 0 at distance 0. LONGEST_S where the missile does not get there.
-    """
-    share = distance / channels[..., 0].clamp(min=1.0)
-    time, near, before = torch.zeros_like(share), 0.0, torch.zeros_like(share)
-    for far, name in zip(TIMED_SHARES, CHANNELS[3:], strict=True):
-        after = channels[..., CHANNELS.index(name)]
-        time = torch.where(share > near, before + (after - before) * ((share - near) / (far - near)), time)
-        near, before = far, after
-    return torch.where(share <= 1, time, LONGEST_S).clamp(0, LONGEST_S)
