@@ -15,7 +15,7 @@ from pathlib import Path
 
 from slipstream.cli.view import add_server_arguments, serve
 from slipstream.config import registry
-from slipstream.config.help import ConfigError
+from slipstream.config.overrides import Word, split_keys
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,19 +36,10 @@ def run(args: argparse.Namespace) -> int:
     from slipstream.viewer.play import Games
     from slipstream.viewer.server import Server
 
-    own = {"task": registry.DEFAULT_GAME, "out": "runs/play"}
-    words = []
-    for word in args.words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise ConfigError(f"'{word}' is not a key=value word, such as opponent=crank")
-        if key in own:
-            own[key] = value
-        else:
-            words.append(word)
+    own, words = split_keys(map(Word, args.words), ("task", "out"))  # a game's keys are not those of a training
     set_threads(1)  # one duel is stepped faster by one thread than by two: 0.34 ms
-    game = registry.find_task(own["task"]).make_game(words)
-    folder = Path(own["out"])
+    game = registry.find_task(own.get("task", registry.DEFAULT_GAME)).make_game(words)
+    folder = Path(own.get("out", "runs/play"))
     folder.mkdir(parents=True, exist_ok=True)
     serve(Server(Library(folder), Games(game, folder.absolute()), args.host, args.port), args, "play: ")
     return 0

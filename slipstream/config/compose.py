@@ -101,7 +101,7 @@ def build_section(default: Any, data: Mapping[str, Any], source: str = "the chec
 def read_options(kind: type[Options], words: Iterable[str]) -> Options:
     """Return the dataclass `kind` of a command's own keys, with the values of key=value words."""
     default = kind()
-    return _build(default, _read_words(map(Word, words), default, "options"))  # type: ignore[no-any-return]
+    return _build(default, _read_words((Word(word) for word in words), default, "options"))  # type: ignore[no-any-return]
 
 
 def split_options(kind: type[Options], words: Iterable[str]) -> tuple[Options, list[Word]]:
