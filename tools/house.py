@@ -41,9 +41,9 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "sim and root": 489,
     "algorithms": 1882,
     "checkpoint": 873,
-    "cli": 1738,
-    "collectors": 1559,
-    "config": 1229,
+    "cli": 1407,
+    "collectors": 1631,  # with the Ray cluster, 72 lines that were in config
+    "config": 876,
     "envs": 938,
     "models": 1211,
     "monitor": 451,
@@ -53,8 +53,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "storage": 3201,
     "tasks": 8440,  # of it 1,600 for issue 37 (maps, rules, cameras, groups) and 240 for issue 41 (real drones)
     "training": 2380,
-    "ui": 512,
-    "viewer": 880,
+    "viewer": 771,
     "tests": 33422,
 }
 ROOT_FILES = 4  # Python files directly in the package
