@@ -38,7 +38,7 @@ GOALS = {
     "tests": 24000,
 }
 LIMITS = GOALS | {  # folders that are not yet at their goal
-    "sim and root": 489,
+    "sim and root": 486,
     "algorithms": 1882,
     "checkpoint": 873,
     "cli": 1407,

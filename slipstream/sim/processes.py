@@ -47,27 +47,24 @@ def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]],
     if count is None:
         cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
         count = min(_MAX_PROCESSES, cores // 2, len(items) // _MIN_ITEMS)
-    if not sys.executable or getattr(sys, "frozen", False):  # Python is part of another program
-        count = 1
-    if count > 1:
+    if count > 1 and sys.executable and not getattr(sys, "frozen", False):  # Python is not part of another program
         with contextlib.suppress(OSError, EOFError, pickle.PickleError):  # no process, or one that failed
             return _map(function, items, count)
     return [function(*item) for item in items]
 
 
 def _map(function: Callable[..., Any], items: list[tuple[Any, ...]], count: int) -> list[Any]:
-    env = python_environment(OPENBLAS_NUM_THREADS="1")
+    command, env = python_command("-c", _WORKER), python_environment(OPENBLAS_NUM_THREADS="1")
     folder = os.path.dirname(__file__)  # numba reads settings from the current one
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     results: list[Any] = [None] * len(items)
     with contextlib.ExitStack() as stack:
         workers: list[Any] = []
         for part in range(count):
-            workers += [
-                stack.enter_context(subprocess.Popen(python_command("-c", _WORKER), cwd=folder, env=env, **pipes))
-            ]
-            pickle.dump((function.__module__, function.__name__, items[part::count]), workers[part].stdin)
-            workers[part].stdin.close()
+            worker: Any = stack.enter_context(subprocess.Popen(command, cwd=folder, env=env, **pipes))
+            pickle.dump((function.__module__, function.__name__, items[part::count]), worker.stdin)
+            worker.stdin.close()
+            workers.append(worker)
         for part, worker in enumerate(workers):
             results[part::count] = pickle.load(worker.stdout)
     return results
