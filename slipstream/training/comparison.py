@@ -192,9 +192,9 @@ def _draw_group(axes: Any, group: Group, metric: str, color: str) -> None:
     if not curves:
         return
     single = len(curves) == 1
+    style = {"linewidth": 2, "label": group.name} if single else {"linewidth": 0.8, "alpha": 0.35}
     for frames, values in curves:
-        axes.plot(frames, values, color=color, linewidth=2 if single else 0.8, alpha=1 if single else 0.35,
-                  label=group.name if single else None)  # fmt: skip
+        axes.plot(frames, values, color=color, **style)
     if single:
         return
     start, end = max(frames[0] for frames, _ in curves), min(frames[-1] for frames, _ in curves)
