@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import math
 import subprocess
@@ -67,9 +68,10 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"unknown transport '{transport}': use one of {', '.join(TRANSPORTS)}")
     if own.get("vehicle") not in (None, "mujoco"):
         raise ConfigError(f"unknown vehicle '{own['vehicle']}': use mujoco, or leave it out for a real one")
+    _check(own, words, flies_alone="vehicle" not in own and args.only != "vehicle")
     if args.only == "vehicle":
         return _serve_vehicle(own, words, open_link(transport, address, "vehicle"))
-    log_path = check_output(own.get("log"), args.force)
+    log_path = check_output(own.get("log"), args.force, "mcap")
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as open_now:
         pilot = _pilot(own, words, Path(folder))
         link = open_link(transport, address, "pilot")
@@ -99,6 +101,26 @@ def run(args: argparse.Namespace) -> int:
             link.close()
             if vehicle is not None:
                 vehicle.kill()
+
+
+def _check(own: dict[str, str], words: list[Any], flies_alone: bool) -> None:
+    """Raise ConfigError for a value that has no meaning, and for a key that this flight would not use."""
+    for key, values in (("env.shield", BOOLEANS), ("tracked", ("keep",))):
+        if own.get(key, next(iter(values))) not in values:
+            raise ConfigError(f"{key}={own[key]} must be one of {', '.join(values)}")
+    if (_numbers(own, "seconds", 1) or (1.0,))[0] <= 0:
+        raise ConfigError(f"seconds={own['seconds']} must be positive")
+    for key, half in (("fence", 2), ("heights", 1)):
+        box = _numbers(own, key, 2 * half)
+        if box and not all(low < high for low, high in zip(box[:half], box[half:], strict=True)):
+            raise ConfigError(f"{key}={own[key]}: give the smaller limits first")
+    if "log" in own and importlib.util.find_spec("mcap") is None:
+        raise ConfigError(f"log={own['log']} needs mcap: pip install mcap")
+    unused = [key for key in VEHICLE_KEYS if key in own and key != "seconds"] if flies_alone else []
+    if unused:
+        raise ConfigError(f"{unused[0]}={own[unused[0]]} is of a simulated flight: add vehicle=mujoco, or leave it out")
+    if flies_alone and "onnx" in own and words:
+        raise ConfigError(f"{words[0]} has no effect on an exported policy: leave it, or onnx={own['onnx']}, out")
 
 
 def _pilot(own: dict[str, str], words: list[Any], folder: Path) -> Pilot:

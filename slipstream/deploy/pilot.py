@@ -108,10 +108,13 @@ class Pilot:
         try:
             import onnxruntime
         except ImportError:
-            raise ImportError("flying an exported policy needs onnxruntime: pip install 'slipstream-rl[fly]'") from None
+            raise ImportError("flying an exported policy needs onnxruntime: pip install onnxruntime") from None
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # the same sums each time
-        self.session = onnxruntime.InferenceSession(str(onnx_file), options, providers=["CPUExecutionProvider"])
+        try:
+            self.session = onnxruntime.InferenceSession(str(onnx_file), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its classes have no common base of their own
+            raise ValueError(f"{onnx_file} is not an ONNX file: write it with slipstream export --to onnx") from error
         about = self.session.get_modelmeta().custom_metadata_map
         if "deploy" not in about:
             raise ValueError(f"{onnx_file} has no facts for deployment: export a drone's policy with this version")

@@ -264,6 +264,14 @@ def test_a_dry_run_sends_nothing(exported):
         ("goal=1,2", "must be 3 numbers"),
         ("onnx=no.onnx", "no file"),
         ("address=here", "no address"),
+        ("shield=maybe", "env.shield=maybe must be one of"),
+        ("tracked=no", "must be one of keep"),
+        ("seconds=-1", "must be positive"),
+        ("fence=1,1,0,2", "fence=1,1,0,2: give the smaller limits first"),
+        ("heights=5,1", "heights=5,1: give"),
+        ("loss=0.5", "add vehicle=mujoco"),
+        ("env.max_speed_mps=9", "no effect on an exported policy"),
+        ("goat=1,2,3", "no effect on an exported policy"),
     ],
 )
 def test_words_that_are_wrong(word, message, exported, capsys):

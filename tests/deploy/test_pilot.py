@@ -266,3 +266,6 @@ def test_a_file_without_facts_is_refused(exported, tmp_path):
     onnx.save(model, tmp_path / "bare.onnx")
     with pytest.raises(ValueError, match="no facts for deployment"):
         Pilot(tmp_path / "bare.onnx")
+    (tmp_path / "page.onnx").write_text("<html>")
+    with pytest.raises(ValueError, match="is not an ONNX file"):
+        Pilot(tmp_path / "page.onnx")
