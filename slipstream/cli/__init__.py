@@ -122,14 +122,17 @@ def add_force(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite the file that out= names")
 
 
-def check_output(out: str | Path | None, force: bool) -> Path | None:
+def check_output(out: str | Path | None, force: bool, to: str = "", formats: Iterable[str] = ()) -> Path | None:
     """Return the path of a file to write, before minutes of work. Raise OSError if it cannot be written or exists
-    already."""
+    already, and ConfigError if its suffix is not that of the format `to`, but one of `formats`, by default any."""
     if out is None:
         return None
     from slipstream.storage.files import check_writable
 
     path = Path(out)
+    suffix = path.suffix[1:]
+    if to and suffix != to and (suffix in formats or not formats):
+        raise ConfigError(f"{path} would hold {to}: name it {path.with_suffix(f'.{to}')}")
     check_writable(path)
     if path.exists() and not force:
         raise FileExistsError(f"{path} exists already: name another file, or overwrite it with --force")

@@ -31,8 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_force(export)
 
 
+def _files(path: Path) -> list[Path]:
+    """Return the checkpoints that `path` names."""
+    files = maintenance.checkpoint_files(path) if path.is_dir() else [find_file(path)]
+    if not files:
+        raise FileNotFoundError(f"{path} has no checkpoints: give a run folder, or a folder of checkpoints")
+    return files
+
+
 def _info(args: argparse.Namespace, console: Console) -> int:
-    files = maintenance.checkpoint_files(args.path) if args.path.is_dir() else [find_file(args.path)]
+    files = _files(args.path)
     table = Table(title=str(args.path))
     for column in ("file", "kind", "step", "file MB", "tensors MB", "saved", "metrics"):
         table.add_column(column, justify="right" if "MB" in column or column in ("step", "saved") else "left")
@@ -87,12 +95,14 @@ def _verify(args: argparse.Namespace, console: Console) -> int:
     found = [
         (str(path.relative_to(given)) if given.is_dir() else str(path), path)
         for given in args.path
-        for path in (maintenance.checkpoint_files(given) if given.is_dir() else [find_file(given)])
+        for path in _files(given)
     ]
     return int(print_states(console, [(name, maintenance.verify(path) or "") for name, path in found]) > 0)
 
 
 def _export(args: argparse.Namespace, console: Console) -> int:
-    out = maintenance.export(find_file(args.path), args.to, check_output(args.out, args.force))
+    out = maintenance.export(
+        find_file(args.path), args.to, check_output(args.out, args.force, args.to, maintenance.SUFFIXES)
+    )
     console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
     return 0

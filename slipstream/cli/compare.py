@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def compare(args: argparse.Namespace, console: Any) -> int:
     """Print the tables and draw the curves."""
-    show(args.runs, console, args.metric, check_output(args.out, args.force))
+    show(args.runs, console, args.metric, check_output(args.out, args.force, "png"))
     return 0
 
 

@@ -59,6 +59,6 @@ def show_map(words: list[str], force: bool) -> int:
         raise ConfigError(f"give the map: {MAP_USAGE}")
     own, settings = split_keys(words[2:], OWN_KEYS)
     config = load_train([f"env.map={words[1]}", *settings])
-    out = check_output(own.get("out"), force) or default_output(Path("map.png"))
+    out = check_output(own.get("out"), force, "png") or default_output(Path("map.png"))
     registry.find_task(config.task).show_map(config.env, out)
     return 0

@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     own.setdefault("to", Path(own.get("out", "")).suffix[1:])
     if not own["to"]:
         raise ConfigError("name the format: slipstream export checkpoint=runs/NAME --to onnx")
-    out = check_output(own.get("out"), args.force)
+    out = check_output(own.get("out"), args.force, own["to"], FORMATS)
     cfg, trained = configure(words)
     with progress_bar(f"exporting {trained.name}"):
         done = export_policy(trained, cfg.task, cfg.env, own["to"], out)

@@ -34,7 +34,7 @@ def run_export(args: argparse.Namespace, console: Any) -> int:
     from slipstream.recordings import export_recording, load_recording
 
     path = Path(args.path)
-    out = check_output(args.out or default_output(path.with_suffix(f".{args.to}")), args.force)
+    out = check_output(args.out or default_output(path.with_suffix(f".{args.to}")), args.force, args.to, FORMATS)
     assert out is not None
     written = export_recording(load_recording(path), out, args.to)
     console.print(f"{written} ({written.stat().st_size / 1e6:.2f} MB)", highlight=False, soft_wrap=True)

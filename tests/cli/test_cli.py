@@ -83,7 +83,7 @@ def test_every_public_name_is_there_and_no_other():
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["train", "--help"], ["ckpt", "--help"], ["ckpt", "info", "."], ["rollouts", "--help"]]
+    "words", [["--help"], ["train", "--help"], ["ckpt", "--help"], ["config"], ["rollouts", "--help"]]
 )
 def test_a_reader_who_goes_away_ends_it_quietly(words, tmp_path):
     reader, writer = os.pipe()
@@ -132,6 +132,11 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
         (["eval", "--render"], "unknown key 'render': there is no window"),
         (["eval", "checkpoint=group"], "group holds 2 runs: name one of them, such as"),
         (["train", "resume=group"], "group/seed=0"),
+        (["ckpt", "verify", "group"], "group has no checkpoints: give a run folder"),
+        (["export", "--to", "onnx", "out=p.pt2"], "p.pt2 would hold onnx: name it p.onnx"),
+        (["recording", "export", "x.rec", "--to", "csv", "--out", "x.html"], "x.html would hold csv"),
+        (["compare", "group", "--out", "curves.pdf"], "curves.pdf would hold png"),
+        (["eval", "eval.picture=false", "out=flight.png"], "out=flight.png is not written with eval.picture=false"),
     ],
 )
 def test_every_command_answers_a_mistake_on_stderr(tmp_path, monkeypatch, capsys, words, answer):
