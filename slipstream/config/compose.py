@@ -41,6 +41,11 @@ def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
         )
     from slipstream.training.resume import saved_config
 
+    folder = Path(str(resume)).resolve()
+    for key, there in (("name", folder.name), ("root", str(folder.parent))):
+        given = value_of(key, words)
+        if given is not None and (given if key == "name" else str(Path(given).resolve())) != there:
+            raise ConfigError(f"resume={resume} continues that run where it is: leave {key}={given} out")
     base = saved_config(str(resume)) | {"init": None, "init_replay": None}  # it has their weights and transitions
     registry.refuse_unregistered(base, words, str(resume))
     return _compose("train", words, base, str(resume))
@@ -52,7 +57,9 @@ def load_evaluate(overrides: Iterable[str] = (), trained_env: dict[str, Any] | N
     task = registry.find_task(value_of("task", words) or registry.DEFAULT_TASK)
     for word in words:
         if word.key in task.set_by_evaluation:
-            raise ConfigError(f"an evaluation sets {word.key} itself: use {task.set_by_evaluation[word.key]}")
+            instead = task.set_by_evaluation[word.key]
+            remedy = f"use {instead}" if instead else f"task={task.name} has no use for it"
+            raise ConfigError(f"an evaluation sets {word.key} itself: {remedy}")
     return _compose("eval", words, {"env": trained_env} if trained_env else {})
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from slipstream.config import registry
+from slipstream.config.help import show
 from slipstream.config.validation import check_range
 
 CHOSEN_BY_MEASURING = ("env.num_envs", "algo.minibatches")  # training/tuning.py
@@ -110,6 +111,8 @@ class EvalConfig:
         check_range(self, "num_drones", "max_steps", "bootstrap", minimum=1, section="eval.")
         if not self.map_seeds:
             raise ValueError("eval.map_seeds must name a map, as in 'eval.map_seeds=[101,102,103]'")
+        if len({*self.map_seeds}) < len(self.map_seeds):  # the same flights would count as more of them
+            raise ValueError(f"eval.map_seeds={show(self.map_seeds)} names a map twice: give each once")
 
 
 @dataclass

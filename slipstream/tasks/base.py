@@ -112,7 +112,11 @@ class Task:
     env: type[TensorEnv]
     TrainConfig: ClassVar[type[TrainConfig]] = TrainConfig  # a subclass may add sections and keys
     EvaluateConfig: ClassVar[type[EvaluateConfig]] = EvaluateConfig
-    set_by_evaluation: ClassVar[Mapping[str, str]] = {}  # keys an evaluation sets itself: the key to use instead
+    # Keys that `evaluate` sets itself or does not use: the key to use instead, if there is one.
+    set_by_evaluation: ClassVar[Mapping[str, str]] = {
+        "env.num_envs": "eval.num_drones",
+        **dict.fromkeys(("eval.map_seeds", "eval.static_too"), ""),
+    }
     evaluation_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, in place of those of the policy's training
     names_policies: ClassVar[bool] = False  # whether `evaluate` itself prints which policy files it runs
     export_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, for the small env that checks an exported policy

@@ -134,6 +134,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
         ("env.dynamics=helicopter", ["helicopter", "velocity_lag, quadrotor"]),
         ("algo.gamma=high", ["algo.gamma must be a number, not 'high'"]),
         ("eval.map_seeds=101", ["eval.map_seeds must be a list, written as [1,2,3], not '101'"]),
+        ("eval.map_seeds=[8,7,8]", ["eval.map_seeds=[8,7,8] names a map twice"]),
         ("eval.map_seeds=8-7", ["a range such as 101-116, the smaller number first, of up to 10,000, not '8-7'"]),
         ("env.lidar.azimuths=100000", ["env.lidar has more than 65,536 beams"]),
         ("env.num_envs=[1", ["env.num_envs must be a value, or a list as [1,2,3], not '[1'"]),
@@ -297,10 +298,17 @@ def test_help_for_an_env_of_ones_own_lists_its_keys(own_task):
 
 
 @pytest.mark.parametrize(
-    ("key", "instead"), [("env.num_envs=3", "eval.num_drones"), ("env.world_seeds=[1]", "eval.map_seeds")]
+    ("words", "instead"),
+    [
+        ("env.num_envs=3", "eval.num_drones"),
+        ("env.world_seeds=[1]", "eval.map_seeds"),
+        ("task=aircombat eval.num_drones=3", "games"),
+        ("task=aircombat eval.map_seeds=[3]", "task=aircombat has no use for it"),
+        ("task=gym eval.map_seeds=[3]", "task=gym has no use for it"),
+    ],
 )
-def test_keys_that_an_evaluation_sets_itself_are_refused(key, instead):
-    assert instead in error_of(key, load=config.load_evaluate)
+def test_keys_that_an_evaluation_sets_itself_are_refused(words, instead):
+    assert instead in error_of(*words.split(), load=config.load_evaluate)
 
 
 def test_training_does_not_evaluate_on_the_maps_of_eval():

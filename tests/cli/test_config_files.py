@@ -62,7 +62,7 @@ def test_a_file_chooses_the_algorithm(tmp_path):
 def test_a_list_of_seeds_takes_ranges(tmp_path):
     file = write(tmp_path / "e.yaml", "eval:\n  map_seeds: 301-303\n")
     assert load_evaluate([file]).eval.map_seeds == [301, 302, 303]
-    assert load_evaluate(["eval.map_seeds=[5,7-9,7]"]).eval.map_seeds == [5, 7, 8, 9, 7]
+    assert load_evaluate(["eval.map_seeds=[5,7-9]"]).eval.map_seeds == [5, 7, 8, 9]
     with pytest.raises(ConfigError, match="model.trunk must be a list"):
         load_train(["model.trunk=64-70"])  # a mistake, not seven layers
 

@@ -273,6 +273,15 @@ def test_a_taken_name_is_said_before_anything_is_built(tmp_path, monkeypatch, ca
     assert "name=fly is in use: this run will be fly-2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("word", ["name=second", "root=elsewhere"])
+def test_a_resumed_run_stays_where_it_is(tmp_path, auto, capsys, word):
+    assert main(["train", *auto]) == 0
+    folder = tmp_path / "run"
+    assert main(["train", f"resume={folder}", "name=run", f"root={tmp_path}", "total_frames=320"]) == 0
+    assert main(["train", f"resume={folder}", word]) == 2
+    assert f"continues that run where it is: leave {word} out" in capsys.readouterr().err
+
+
 # -- what is printed works ---------------------------------------------------------------------------------------------
 
 

@@ -43,7 +43,10 @@ class AirCombatTask(Task):
     env = AirCombatEnv
     TrainConfig = AirCombatTrainConfig
     EvaluateConfig = AirCombatEvaluateConfig
-    set_by_evaluation = {"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue"}
+    set_by_evaluation = {
+        **{"env.num_envs": "games", "env.opponent": "blue", "env.sides": "red and blue", "eval.num_drones": "games"},
+        **dict.fromkeys(("eval.map_seeds", "eval.max_steps", "eval.static_too", "eval.bootstrap"), ""),
+    }
     evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # the names of the training may not exist here
     names_policies = True  # of red= and blue=
     export_settings = {"sides": 1}

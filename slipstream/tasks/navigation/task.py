@@ -33,6 +33,7 @@ class NavigationTask(Task):
         "env.max_episode_steps": "eval.max_steps",
         "env.random_clock": "eval.max_steps",
         "env.goal_ends_episode": "eval.max_steps",
+        "eval.static_too": "env.dyn.num_obstacles=0",
     }
     export_settings = {"num_worlds": 1, "world_seeds": [], "random_clock": False}
     game_help = "race a learned drone; opponent=learned or runs/NAME; start=easy, medium or navrl; seconds=90; seed=0"
