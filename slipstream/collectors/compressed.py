@@ -355,7 +355,7 @@ def compression(settings: CollectConfig) -> partial[CompressedBatch] | None:
 
 
 def _check_level(level: int) -> None:
-    if not 0 <= level <= 16:
+    if level not in range(17):
         raise ValueError(f"compression_level={level} is not in 0 … 16")
 
 

@@ -85,7 +85,7 @@ class SyncDataCollector(Collector):
                 f"frames_per_batch={frames_per_batch} must be a multiple of num_envs={env.num_envs}: use {below} or "
                 f"{below + env.num_envs}"
             )
-        check_range(self, "ring_size", minimum=1)
+        check_range(self, "frames_per_batch", "ring_size", minimum=1)
         if total_frames != -1:
             check_range(self, "total_frames", minimum=1, hint=", or -1 to collect without end")
         env_device = _with_index(env.device)

@@ -28,8 +28,8 @@ def check_range(
         value = getattr(config, name)
         if value is None:
             continue
-        declared = getattr(type(config), "__dataclass_fields__", {}).get(name)  # a collector has no declared types
-        is_whole = declared is not None and str(declared.type).startswith("int")
+        declared = getattr(type(config).__init__, "__annotations__", {}).get(name, "")  # of a dataclass, too
+        is_whole = getattr(declared, "__name__", str(declared)).startswith("int")
         is_number = isinstance(value, Integral if is_whole else Real) and not isinstance(value, bool)
         if not is_number:
             raise ValueError(f"{section}{name} must be {'a whole number' if is_whole else 'a number'}, not {value!r}")

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.config.validation import check_range
 from slipstream.envs.specs import Discrete, Hybrid, Observation, Spec
 
 
@@ -82,9 +83,8 @@ class TensorEnv(ABC):
     sides: int = 1  # acting sides per environment; with 2, actions, observations and records are [2, N, ...]
 
     def __init__(self, num_envs: int, device: torch.device | str = "cpu", seed: int = 0) -> None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be at least 1, not {num_envs}")
         self.num_envs = num_envs
+        check_range(self, "num_envs", minimum=1)
         self.device = torch.device(device)
         self.seed = seed
         self.sync_is_cheap = self.device.type == "cpu"  # elsewhere reading a value waits for the device

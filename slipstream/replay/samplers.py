@@ -87,7 +87,7 @@ class PrioritizedSampler(Sampler):
 
     def __init__(self, alpha: float = 0.6, beta: float = 0.4, eps: float = 1e-6) -> None:
         super().__init__()
-        if alpha < 0 or eps <= 0:
+        if not (alpha >= 0 and eps > 0):
             raise ValueError(f"alpha={alpha} and eps={eps}: give alpha >= 0 and eps > 0")
         self.alpha, self.beta, self.eps = alpha, beta, eps
         self._largest = 1.0  # priority, before the power of alpha

@@ -65,7 +65,7 @@ class RolloutStorage(SnapshotSaver):
         keep: int = 0,
         max_bytes: int | None = None,
     ) -> None:
-        if not 0 <= compression_level <= 16:
+        if compression_level not in range(17):
             raise ValueError(f"compression_level is {compression_level}: use 0 (none) to 16")
         if type(keep) is not int or keep < 0:
             raise ValueError(f"keep={keep!r} must be a whole number from 0 on; 0 keeps all files")

@@ -63,3 +63,26 @@ def test_the_documented_modules():
     assert list(parameters(build_policy))[:2] == ["observation_spec", "action_spec"] and parameters(run)
     assert {"Outcome", "TensorEnv", "StepRecord", "BadActionError"} <= set(dir(base))
     assert {"GymnasiumEnv", "GymnasiumVectorEnv", "PettingZooEnv", "SB3VecEnv", "TorchRLEnv"} <= set(dir(adapters))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: slipstream.NavigationEnv(2.5), "num_envs must be a whole number, not 2.5"),
+        (lambda: slipstream.AirCombatEnv("4"), "num_envs must be a whole number, not '4'"),
+        (
+            lambda: slipstream.SyncDataCollector(slipstream.NavigationEnv(4), None, frames_per_batch=8.0),
+            "a whole number, not 8.0",
+        ),
+        (
+            lambda: slipstream.SyncDataCollector(slipstream.NavigationEnv(4), None, frames_per_batch=-8),
+            "must be at least 1, not -8",
+        ),
+        (lambda: slipstream.RolloutStorage("nowhere", compression_level=1.5), "compression_level is 1.5"),
+        (lambda: slipstream.CompressedLidarTransform(compression_level=1.5), "compression_level=1.5 is not in 0 … 16"),
+        (lambda: slipstream.PrioritizedSampler(alpha=float("nan")), "give alpha >= 0"),
+    ],
+)
+def test_a_wrong_number_is_refused_when_it_is_given(make, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make()
