@@ -139,6 +139,8 @@ def test_slots_are_taken_as_lazytensorstorage_takes_them(index):
     except IndexError:
         with pytest.raises(IndexError):
             ours[index]
+    except AssertionError:  # torch 2.10 asserts on a mask of NumPy
+        assert index.dtype == bool
     else:
         assert described(ours[index]) == described(expected)
 
