@@ -212,3 +212,7 @@ class EvaluateConfig:
     json: bool = False  # the last line is one JSON object
     out: str | None = None  # the picture, page or animation to write: .png, .html, .gif, .mp4; --force overwrites it
     threads: int = 0  # CPU threads; 0 takes all
+
+    def __post_init__(self) -> None:
+        if self.out and not self.eval.picture:
+            raise ValueError(f"out={self.out} is not written with eval.picture=false: leave one of them out")

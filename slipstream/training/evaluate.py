@@ -89,8 +89,6 @@ def configure(words: Iterable[str]) -> tuple[EvaluateConfig, LoadedPolicy]:
     if env is not None:
         env |= task.evaluation_settings
     cfg = load_evaluate(overrides, env)
-    if cfg.out and not cfg.eval.picture:
-        raise ConfigError(f"out={cfg.out} is not written with eval.picture=false: leave one of them out")
     if env is None and trained.trained_env is not None:
         warn_of_other_settings(cfg, trained, task, {word.key for word in overrides})
     return cfg, trained
