@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from slipstream.cli import main
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import atomic_file, write_file
-from slipstream.training.provenance import git_state
+from slipstream.training.provenance import git_state, provenance
 from slipstream.training.run_folder import RunFolder
 
 
@@ -134,6 +135,14 @@ def test_a_run_keeps_the_state_of_the_repository(repository, tmp_path, monkeypat
     saved = json.loads((run.path / "git.json").read_text())
     assert saved["dirty"] is False
     assert {"commit", "dirty", "python", "torch", "slipstream", "device"} <= saved.keys()
+
+
+def test_a_source_folder_that_is_not_installed_is_no_error(tmp_path, monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    assert provenance(tmp_path)["slipstream"] is None
 
 
 def test_a_folder_without_git_is_no_error(tmp_path, monkeypatch):
