@@ -28,17 +28,9 @@ def provenance(folder: Path) -> dict[str, Any]:
         "slipstream_dirty": package.get("dirty"),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "slipstream": _installed_version(),
+        "slipstream": next((found.version for found in metadata.distributions(name="slipstream-rl")), None),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
     }
-
-
-def _installed_version() -> str | None:
-    """Return the version of this package; None if it runs from its source alone."""
-    try:
-        return metadata.version("slipstream-rl")
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def git_state(folder: Path) -> dict[str, Any]:
