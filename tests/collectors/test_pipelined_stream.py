@@ -162,25 +162,11 @@ def test_training_on_a_gpu_repeats_in_every_form(tmp_path, form):
     from slipstream.checkpoint import load_checkpoint
     from slipstream.config.compose import load_train
 
+    words = f"""env.num_envs=64 total_frames=40960 eval_interval=0 device=cuda quiet=true wandb.mode=disabled
+        collect.pipeline=on compile={"off" if form == "plain" else "auto"} root={tmp_path}"""
+
     def weights(name):
-        folder = train.run(
-            load_train(
-                [
-                    "env.num_envs=64",
-                    "total_frames=40960",
-                    "eval_interval=0",
-                    "device=cuda",
-                    "quiet=true",
-                    "wandb.mode=disabled",
-                ]
-                + [
-                    f"root={tmp_path}",
-                    f"name={name}",
-                    f"compile={'off' if form == 'plain' else 'auto'}",
-                    "collect.pipeline=on",
-                ]
-            )
-        )
+        folder = train.run(load_train([*words.split(), f"name={name}"]))
         return load_checkpoint(folder.checkpoints)["algo"]["policy"]
 
     first, again = weights("first"), weights("again")

@@ -97,15 +97,8 @@ def data_of(kind):
     """Seven transitions."""
     torch.manual_seed(0)
     x, y, n = torch.randn(NUMBER, 3), torch.randn(NUMBER), NUMBER
-    odd = {
-        "index": 3 * torch.arange(n),
-        "discount": y,
-        "weight": y,
-        "mask": y > 0,
-        "data": y,
-        "reward": x,
-        "done": x > 0,
-    }
+    odd = {"index": 3 * torch.arange(n), "discount": y, "weight": y, "mask": y > 0, "data": y, "reward": x}
+    odd["done"] = x > 0
     return {
         "tensordict": lambda: TensorDict(
             {"a": x, "b": {"c": y}, "next": {"a": x + 1, "done": y > 0, "reward": y}}, [n]
@@ -282,9 +275,8 @@ def test_sb3_samples_hold_what_its_own_buffer_holds(dict_space, number):
             assert np.array_equal(a[k].numpy(), x if name is None else x[name])
             assert np.array_equal(b[k].numpy(), after if name is None else after[name])
         assert np.array_equal(drawn.actions[k].numpy(), action_taken) and drawn.dones[k, 0] == done
-    assert 70 < len(seen) <= 90 and min(seen) > 1000 * (
-        200 - 2 * 90 / number
-    )  # the newest, an environment's share at a time
+    # the newest, an environment's share at a time
+    assert 70 < len(seen) <= 90 and min(seen) > 1000 * (200 - 2 * 90 / number)
 
 
 @pytest.mark.parametrize(("algorithm", "env"), [(DQN, "CartPole-v1"), (SAC, "Pendulum-v1")])
@@ -321,12 +313,8 @@ def test_sb3_truncates_the_last_trajectory_between_two_learns(drawn_before):
         add(reward)
     drawn = buffer.sample(200)
     found = sorted({(r, d, end) for r, d, end in torch.cat((drawn.rewards, drawn.discounts, drawn.dones), 1).tolist()})
-    assert found == [
-        (2.0, 0.25, 0.0),
-        (2.0, 0.5, 0.0),
-        (32.0, 0.25, 0.0),
-        (32.0, 0.5, 0.0),
-    ]  # 1 + 2/2 is 2, 16 + 32/2 is 32
+    # 1 + 2/2 is 2, 16 + 32/2 is 32
+    assert found == [(2.0, 0.25, 0.0), (2.0, 0.5, 0.0), (32.0, 0.25, 0.0), (32.0, 0.5, 0.0)]
     with pytest.raises(NotImplementedError, match="only the newest step"):
         buffer.dones[0] = True
 
@@ -336,12 +324,7 @@ def test_sb3_n_step_returns_come_with_their_discounts():
     buffer = SlipstreamReplayBuffer(500, space, action, n_steps=3, gamma=0.9)
     feed((buffer,), 1, 100, dict_space=False)
     drawn = buffer.sample(200)
-    assert set(np.round(drawn.discounts.unique().numpy(), 4)) <= {
-        np.float32(0.9),
-        np.float32(0.81),
-        np.float32(0.729),
-        np.float32(1.0),
-    }
+    assert {round(x, 4) for x in drawn.discounts.unique().tolist()} <= {0.9, 0.81, 0.729, 1.0}
     assert (drawn.discounts[drawn.dones == 1] == 1).all()
 
 

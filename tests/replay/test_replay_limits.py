@@ -237,11 +237,8 @@ def test_what_a_filling_buffer_says_it_holds_is_what_the_process_has_grown_by(co
 
 
 def test_a_training_tells_the_monitor_what_its_replay_buffer_holds():
-    job = Trainer(
-        load_train(
-            ["algo=td3", "task=gym", "env.id=Pendulum-v1", "env.num_envs=8", "device=cpu", "wandb.mode=disabled"]
-        )
-    )
+    words = "algo=td3 task=gym env.id=Pendulum-v1 env.num_envs=8 device=cpu wandb.mode=disabled"
+    job = Trainer(load_train(words.split()))
     monitor = PerformanceMonitor()
     job.watch(monitor)
     job.learner.buffer.add(episode(0, 50))

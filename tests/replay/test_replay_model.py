@@ -53,26 +53,11 @@ class ReplayAgainstAList(RuleBasedStateMachine):
         action, reward = w.rng.integers(0, 1000, length), w.rng.normal(size=length).astype(np.float32)
         terminated, truncated = np.zeros(length, bool), np.zeros(length, bool)
         (terminated if terminal else truncated)[-1] = True
-        episode = {
-            "observation": {"x": x},
-            "action": action,
-            "reward": reward,
-            "terminated": terminated,
-            "truncated": truncated,
-        }
-        self.buffer.add(episode)
-        steps = [
-            Step(
-                x[t].tobytes(),
-                x[t + 1].tobytes(),
-                int(action[t]),
-                float(reward[t]),
-                bool(terminated[t]),
-                bool(truncated[t]),
-                -1,
-            )
-            for t in range(length)
-        ]
+        episode = {"action": action, "reward": reward, "terminated": terminated, "truncated": truncated}
+        self.buffer.add({"observation": {"x": x}, **episode})
+        seen = [row.tobytes() for row in x]
+        values = zip(*(array.tolist() for array in episode.values()), strict=True)
+        steps = [Step(*pair, *step, -1) for pair, step in zip(zip(seen, seen[1:], strict=False), values, strict=True)]
         self.admit([steps[-capacity:]])
 
     @rule(length=st.integers(1, 60))
