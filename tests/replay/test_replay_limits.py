@@ -9,7 +9,6 @@ from tensordict import TensorDict
 
 from slipstream.algorithms.offpolicy import OffPolicyConfig, ReplayLearner
 from slipstream.config.compose import load_train
-from slipstream.monitor import PerformanceMonitor
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.replay import DamagedFileError, HindsightSampler, ReplayBuffer, host_storage
 from slipstream.storage import blocks
@@ -239,8 +238,7 @@ def test_what_a_filling_buffer_says_it_holds_is_what_the_process_has_grown_by(co
 def test_a_training_tells_the_monitor_what_its_replay_buffer_holds():
     words = "algo=td3 task=gym env.id=Pendulum-v1 env.num_envs=8 device=cpu wandb.mode=disabled"
     job = Trainer(load_train(words.split()))
-    monitor = PerformanceMonitor()
-    job.watch(monitor)
+    monitor = job.monitor
     job.learner.buffer.add(episode(0, 50))
     monitor.tick()
     monitor.tick()
