@@ -201,3 +201,34 @@ def regions(free):  # pragma: no cover
         if size > best_size:
             best, best_size = number, size
     return label == best if best else np.zeros(free.shape, np.bool_)
+
+
+@nb.njit(cache=True, nogil=True)
+def mark_triangles(triangles, voxels):  # pragma: no cover
+    """Mark the voxels that triangles [F, 3, 3] (in voxels) touch, by separating axes."""
+    nx, ny, nz = voxels.shape
+    for f in range(triangles.shape[0]):
+        a, b, c = triangles[f, 0], triangles[f, 1], triangles[f, 2]
+        low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
+        edges = (b - a, c - b, a - c)
+        normal = np.cross(edges[0], edges[1])
+        reach = 0.5 * (abs(normal[0]) + abs(normal[1]) + abs(normal[2]))
+        for i in range(max(math.floor(low[0]), 0), min(math.floor(high[0]), nx - 1) + 1):
+            for j in range(max(math.floor(low[1]), 0), min(math.floor(high[1]), ny - 1) + 1):
+                for k in range(max(math.floor(low[2]), 0), min(math.floor(high[2]), nz - 1) + 1):
+                    if voxels[i, j, k]:
+                        continue
+                    center = np.array((i + 0.5, j + 0.5, k + 0.5))
+                    p, q, r = a - center, b - center, c - center
+                    apart = abs(normal[0] * p[0] + normal[1] * p[1] + normal[2] * p[2]) > reach + 1e-9
+                    for edge in edges:
+                        for axis in range(3):
+                            if apart:
+                                break
+                            u, v = (axis + 1) % 3, (axis + 2) % 3
+                            x, y = -edge[v], edge[u]
+                            s, t, w = x * p[u] + y * p[v], x * q[u] + y * q[v], x * r[u] + y * r[v]
+                            limit = 0.5 * (abs(x) + abs(y)) + 1e-9
+                            apart = min(s, t, w) > limit or max(s, t, w) < -limit
+                    if not apart:
+                        voxels[i, j, k] = True
