@@ -233,14 +233,15 @@ def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[
     sentence = others.get(f"algo.{key}", key)
     if " " in sentence:
         return ConfigError(f"{what}: {sentence}")
-    for name in registry.names("task") if command in ("train", "eval") else ():  # loaded in turn: some take a second
+    choices = [*keys, "preset", "config"] if command == "train" else keys
+    hint = nearest(key, choices, {name: own for name, own in others.items() if own in keys})
+    # of another task? They are loaded one after the other, since some take a second
+    for name in registry.names("task") if command in ("train", "eval") and not hint else ():
         with suppress(ImportError, ConfigError):  # an extra that is not installed
             task = registry.find_task(name)
             if key in settable(task.TrainConfig() if command == "train" else task.EvaluateConfig()):
                 return ConfigError(f"{what} of this task: it needs task={name}")
-    choices = [*keys, "preset", "config"] if command == "train" else keys
-    aliases = {name: own for name, own in others.items() if own in keys}
-    return ConfigError(f"{what}{nearest(key, choices, aliases)} (--help lists all keys)")
+    return ConfigError(f"{what}{hint} (--help lists all keys)")
 
 
 def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
