@@ -39,7 +39,7 @@ class SyncDataCollector(Collector):
         policy: `policy(observation)` returns the action, or a mapping with 'action' and optionally 'log_prob' [N],
             'value' [N] and other tensors [N, ...], which are stored too. If it has a method `value(observation)`, that
             computes the value after the last frame. If it has a `memory_size`, the observation holds its memory, and
-            batches those before their first steps as 'memory' (docs/memory.md).
+            batches those before their first steps as 'memory' (docs/memory.md). Or a learner, such as `PPO(network)`.
         frames_per_batch: num_envs × T.
         total_frames: where iteration stops; -1 for never. Invalid frames count.
         device: where batches are delivered; None for the env's device. On another device each batch is a copy.
@@ -74,7 +74,7 @@ class SyncDataCollector(Collector):
             exploration_type = torchrl.exploration_of(exploration_type)
             env, policy, postproc = torchrl.adapt(env, policy, postproc)
         self.env = env
-        self.policy = policy
+        self.policy = policy if callable(policy) else policy.policy  # a learner stands for its policy
         self.frames_per_batch = frames_per_batch
         self.total_frames = total_frames
         self.ring_size = ring_size
@@ -97,7 +97,7 @@ class SyncDataCollector(Collector):
         self.episodes = EpisodeStatistics(env.num_envs, env.device)
         self._span: Any = None  # start and end of the last rollout, see `_now`
         self._observation: Observation = {}  # the env's current one, where the next rollout starts
-        size = memory_size(policy)
+        size = memory_size(self.policy)
         self._memory = torch.zeros(env.num_envs, size, device=env_device) if size else None  # the policy's present one
         self._needs_reset = True
         # A ring of slots if the slots themselves are returned; one slot if batches are copies of it.

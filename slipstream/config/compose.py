@@ -7,6 +7,7 @@ machines and modes are in `slipstream/presets`; a task's own presets and tuned s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass, replace
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 
 from slipstream.config import registry
 from slipstream.config.help import ConfigError, describe_keys, nearest, unknown
-from slipstream.config.names import other_names
+from slipstream.config.names import is_without_effect, other_names
 from slipstream.config.overrides import Word, plain_overrides, split_keys, value_of, yaml_words
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig
 from slipstream.config.values import read, settable
@@ -203,9 +204,15 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
     keys = settable(default)
     others = other_names(keys)
     values: dict[str, Any] = {}
+    renamed: dict[tuple[str, str], Word] = {}  # the first word of another name for a key, by its file
+    without_effect: list[str] = []
     asked: dict[str, bool] = {}  # whether a key is to be chosen by measuring
     for word in words:
         key = word.key if word.key in keys else others.get(word.key, word.key)
+        if key in keys and key != word.key:
+            other = renamed.setdefault((key, word.source.partition(", line")[0]), word)
+            if other.key != word.key and other.value != word.value:
+                raise ConfigError(f"{word.at}{other.key} and {word.key} are both {key} here: give them one value")
         if key in keys and (chosen_by := getattr(keys[key][0], "chosen_by", None)):
             key = f"{key}.{chosen_by}"  # as sim=NAME, with keys sim.*
         owner, _, entry = key.rpartition(".")
@@ -221,8 +228,12 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
             values[key] = _read(word, key, *keys[key])
         elif owner in keys and isinstance(keys[owner][0], dict):  # an entry of a mapping
             values[owner] = {**values.get(owner, keys[owner][0]), entry: word.data or read(word.value, Any)}
+        elif ", line " in word.source and is_without_effect(key):
+            without_effect.append(word.key)
         else:
             raise _unknown_key(word, key, keys, others, command)
+    if without_effect:
+        warnings.warn(f"without effect here (docs/coming-from.md): {', '.join(without_effect)}", stacklevel=2)
     return values | ({"auto": auto} if (auto := [key for key, is_asked in asked.items() if is_asked]) else {})
 
 
@@ -230,16 +241,16 @@ def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[
     """Return the error for a key that does not exist. It names what to set instead, or the nearest key; a key in a file
     is not repeated."""
     what = f"{word.at}unknown key" + ("" if ", line " in word.source else f" '{word.key}'")
-    sentence = others.get(f"algo.{key}", key)
-    if " " in sentence:
-        return ConfigError(f"{what}: {sentence}")
+    if " " in key:  # a sentence on what to set
+        return ConfigError(f"{what}: {key}")
+    if command == "train" and is_without_effect(key):
+        return ConfigError(f"{what}: it has no effect here (docs/coming-from.md)")
     choices = [*keys, "preset", "config"] if command == "train" else keys
     hint = nearest(key, choices, {name: own for name, own in others.items() if own in keys})
     # of another task? They are loaded one after the other, since some take a second
     for name in registry.names("task") if command in ("train", "eval") and not hint else ():
         with suppress(ImportError, ConfigError):  # an extra that is not installed
-            task = registry.find_task(name)
-            if key in settable(task.TrainConfig() if command == "train" else task.EvaluateConfig()):
+            if key in settable(_default(name, registry.DEFAULT_ALGORITHM if command == "train" else None)):
                 return ConfigError(f"{what} of this task: it needs task={name}")
     return ConfigError(f"{what}{hint} (--help lists all keys)")
 

@@ -5,7 +5,7 @@ A name stands for a key of ours, or for a sentence that says what to set instead
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection
 
 # Our key with its names in NavRL, SB3, TorchRL, CleanRL, rsl_rl and rl_games. These words are renamed as they are read,
 # and so are the keys below a section (`env_dyn.x` is `env.dyn.x`). Flags are names too: `--num-envs 256`.
@@ -32,14 +32,19 @@ ALIASES = {alias: key for key, aliases in KEYS.items() for alias in aliases.spli
 NAMES = {
     "eval.max_steps": "max_steps",
     "env.lidar.range_m": "sensor.lidar_range",
-    "algo.learning_rate": "algo.lr algo.actor.learning_rate",
+    "env.max_episode_steps": "env.max_episode_length",
+    "env.max_speed_mps": "algo.actor.action_limit",
+    "env.dt_s": "sim.dt",
+    "algo.learning_rate": "algo.lr algo.actor.learning_rate algo.critic.learning_rate "
+    "algo.feature_extractor.learning_rate",
     "algo.rollout_steps": "algo.training_frame_num algo.train_freq algo.n_steps algo.num_steps algo.num_steps_per_env "
     "algo.horizon_length algo.horizon",
     "algo.n_step": "algo.n_steps",
     "algo.epochs": "algo.training_epoch_num algo.n_epochs algo.num_epochs algo.num_learning_epochs algo.mini_epochs "
     "algo.update_epochs",
     "algo.lam": "algo.gae_lambda algo.lambda algo.lmbda algo.tau",
-    "algo.clip": "algo.clip_range algo.clip_param algo.clip_coef algo.clip_epsilon algo.e_clip",
+    "algo.clip": "algo.clip_range algo.clip_param algo.clip_coef algo.clip_epsilon algo.e_clip algo.actor.clip_ratio",
+    "algo.value_clip": "algo.critic.clip_ratio",
     "algo.entropy": "algo.entropy_loss_coefficient algo.ent_coef algo.entropy_coef algo.entropy_coeff algo.ent_weight",
     "algo.value_weight": "algo.vf_coef algo.value_loss_coef algo.critic_coef algo.critic_coeff",
     "algo.target_kl": "algo.desired_kl algo.kl_threshold",
@@ -69,10 +74,33 @@ INSTEAD = (
     ("total_frames", "checkpoint", "set resume=RUN to continue a run, or init=PATH to start from its weights"),
     ("seed", "render video", "there is no window: watch with slipstream view; record_minutes=1 records a training"),
     ("seed", "log_interval log_freq", "every iteration is logged; summary_interval=100 prints summaries"),
+    ("seed", "verbose", "the terminal shows every iteration; quiet=true shows less"),
+    ("env.episode_s", "episode_max_steps", "a duel lasts env.episode_s=60 seconds of game time: steps / 60"),
+    ("algo.bf16", "precision amp fp16", "algo.bf16=true computes the encoder in bfloat16; there is no float16"),
+    ("env.lidar.azimuths", "sensor.lidar_hres", "env.lidar.azimuths=36 is the number of beams: 360 / lidar_hres"),
+    ("env.lidar.azimuths", "sensor.lidar_vfov sensor.lidar_vbeams", "list env.lidar.elevations_deg=[-10,0,10,20]"),
+)
+# Words that are typed elsewhere, and ours; or what to do instead.
+WORDS = {
+    "algo=ppo_agent": "algo=ppo",
+    "algo=STG_ppo1": "algo=ppo",
+    "precision=mixed": "algo.bf16=true",
+    "precision=fp32": "algo.bf16=false",
+    "algo=a3c": "use algo=ppo; actors.count=8 collects in processes of their own",
+    "algo=trpo": "use algo=ppo with algo.kl_limit, which ends an update that goes too far",
+    "algo=placeholder": "this agent does not learn: fly it in an evaluation, with red=placeholder",
+    "algo=rule_based": "this agent does not learn: fly it in an evaluation, with red=crank",
+}
+FLAGS = {"-a": "--agent", "-o": "--opponent", "-r": "--reward", "-n": "--num-envs", "-t": "--time-scale"}
+FLAGS |= {"-d": "--device", "-v": "--verbose"}
+# Sections and keys of NavRL's YAML files that have no equal. In a file they are left out with a warning.
+WITHOUT_EFFECT = (
+    *("defaults", "sim", "viewer", "drone", "env.env_spacing", "env.dyn.local_range"),
+    "algo.feature_extractor.dyn_obs_num",
 )
 
 
-def other_names(keys: Container[str]) -> dict[str, str]:
+def other_names(keys: Collection[str]) -> dict[str, str]:
     """Return what other names mean for a config with these keys: a key, or a sentence on what to set."""
     meanings = dict(ALIASES)
     for key, names in NAMES.items():
@@ -81,4 +109,11 @@ def other_names(keys: Container[str]) -> dict[str, str]:
     for key, names, sentence in INSTEAD:
         if key in keys:
             meanings |= dict.fromkeys(names.split(), sentence)
-    return meanings
+    named = {key: key for key in keys} | meanings
+    flags = {name.removeprefix("algo."): meaning for name, meaning in named.items() if name.startswith("algo.")}
+    return flags | meanings  # as in --gamma 0.99
+
+
+def is_without_effect(key: str) -> bool:
+    """Return whether a key configures what is not here, such as Isaac Sim."""
+    return any(f"{key}.".startswith(f"{name}.") for name in WITHOUT_EFFECT)

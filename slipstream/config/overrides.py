@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from slipstream.config.help import ConfigError
-from slipstream.config.names import ALIASES
+from slipstream.config.names import ALIASES, FLAGS, WORDS
 
 MAX_FILE_BYTES = 1 << 17  # of a configuration file: the reader is slow, and ours have 10 kB
 SWITCHES = ("json", "prune")  # keys of commands that are complete without a value
@@ -93,6 +93,7 @@ def _typed_words(rest: list[str]) -> Iterator[Word]:
             yield text
             continue
         given, is_switch = text, False
+        text = FLAGS.get(text, text)
         if text.startswith("--"):
             flag, equals, value = text[2:].partition("=")
             is_switch = not equals and (not rest or rest[0].startswith("--") or "=" in rest[0])
@@ -103,7 +104,10 @@ def _typed_words(rest: list[str]) -> Iterator[Word]:
             form = f"checkpoint={text} (train: resume= or config=)" if Path(text).exists() else "env.num_envs=1024"
             raise ConfigError(f"'{text}' is not an override: write key=value, as in {form}; --help lists the keys")
         key, _, value = text.partition("=")
-        word = Word(f"{_renamed(key)}={value}", is_switch=is_switch)
+        text = f"{_renamed(key)}={value}"
+        word = Word(WORDS.get(text, text), is_switch=is_switch)
+        if " " in word and word == WORDS.get(text):
+            raise ConfigError(f"{text}: {word}")
         if not word.value:  # such as resume=$RUN where RUN is not set
             name = given.partition("=")[0].lstrip("-")
             raise ConfigError(f"{name}= has no value: give one, or leave {name}= out")

@@ -189,6 +189,12 @@ class ReplayBuffer:
         self._check_batch(1, n_step, gamma)
         return self._open().sample(len(index), n_step, gamma, index)
 
+    def __getitem__(self, key: Any) -> Tensor:
+        """Return all values [steps, ...] of a key, the oldest first."""
+        ever = self.stats()["steps_ever"]
+        values: Tensor = self.get(np.arange(ever - len(self), ever))[key]
+        return values
+
     def update_priority(self, index: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
         """Set the priorities of the steps `index`, as `sample` returned them; steps that have left are ignored."""
         self._open().update_priority(index, priority)

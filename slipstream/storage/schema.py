@@ -161,6 +161,11 @@ def as_array(key: Key, value: Any) -> tuple[np.ndarray, torch.dtype]:
         raise TypeError(
             f"{show(key)} has arrays of varying sizes: give ragged={{{show(key)}: (largest size, ...)}} to the buffer"
         )
+    if array.dtype.kind == "U":
+        raise TypeError(
+            f"{show(key)} holds text: give numbers, such as the bytes of each text: "
+            "[np.frombuffer(text.encode(), np.uint8) for text in texts] with ragged={" + show(key) + ": (200,)}"
+        )
     try:
         return array, torch.from_numpy(array[:0]).dtype
     except TypeError as error:

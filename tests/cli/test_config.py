@@ -111,7 +111,6 @@ def test_a_key_that_is_near_nothing_gets_no_hint(typed):
         ("env_dyn.num_obstacle=3", "env.dyn.num_obstacles"),
         ("lidar.range_m=3", "env.lidar.range_m"),
         ("presets=debug", "preset"),
-        ("lr=1e-3", "algo.learning_rate"),
         ("algo.num_learning_epoch=3", "algo.epochs"),
     ],
 )
@@ -148,7 +147,6 @@ def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
         ("task=navigaton", ["unknown task", "did you mean 'navigation'?", "my_package.my_module:MyEnv"]),
         ("algo=dqm", ["unknown algo 'dqm'", "ppo, dqn, sac, td3"]),
         ("env.num_envs", ["key=value"]),
-        ("--verbose", ["unknown key 'verbose'"]),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_is_right(typed, parts):

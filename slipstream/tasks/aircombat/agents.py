@@ -19,6 +19,7 @@ from torch import Tensor
 from slipstream.config.registry import named_class
 from slipstream.envs.specs import Observation
 from slipstream.sim.devices import Movable
+from slipstream.storage.codec.images import with_aliases
 from slipstream.tasks.aircombat.observation import TIME_SCALE_S, to_grouped
 
 COMMANDS = ("rudder", "throttle", "fire")  # the columns of an action
@@ -42,7 +43,7 @@ class BaseAgent(Movable, ABC):
     """
 
     def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu") -> None:
-        self.num_envs = num_envs
+        self.num_envs, device = in_our_order(num_envs, device)
         self.device = torch.device(device)
 
     @abstractmethod
@@ -215,8 +216,16 @@ AGENTS: dict[str, type[BaseAgent] | str] = {
 }
 
 
+def in_our_order(num_envs: Any, device: Any) -> tuple[int, torch.device | str]:
+    """Return the number of duels and the device, also if they come in midrangeRL's order (device, number)."""
+    return (num_envs, device) if isinstance(num_envs, int) else (device if isinstance(device, int) else 1, num_envs)
+
+
+@with_aliases(agent_type="name")
 def create_agent(name: str, num_envs: int = 1, device: torch.device | str = "cpu", **settings: Any) -> BaseAgent:
     """Build an agent.
+
+    `create_agent(agent_type, device, num_envs)` of midrangeRL works too.
 
     Args:
         name: a name of AGENTS, `package.module:Class` of your own, or the path of a checkpoint or run folder.
@@ -224,6 +233,7 @@ def create_agent(name: str, num_envs: int = 1, device: torch.device | str = "cpu
         device: where the agent's tensors are.
         settings: further arguments of the agent's class.
     """
+    num_envs, device = in_our_order(num_envs, device)
     if is_checkpoint(name):
         settings["checkpoint"] = name
     agent: BaseAgent = agent_class(name)(num_envs=num_envs, device=device, **settings)
@@ -231,7 +241,8 @@ def create_agent(name: str, num_envs: int = 1, device: torch.device | str = "cpu
 
 
 def agent_class(name: str) -> type[BaseAgent]:
-    """Return the class of an agent's name; a checkpoint's path means `learned`."""
+    """Return the class of an agent's name; a checkpoint's path means `learned`, midrangeRL's rule_based `crank`."""
+    name = "crank" if name in ("rule_based", "STG_rule_based") else name
     name = "learned" if is_checkpoint(name) else name
     return named_class(name, AGENTS, BaseAgent, "agent", ", the path of a run folder or checkpoint")
 

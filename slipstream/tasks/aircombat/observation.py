@@ -5,7 +5,8 @@ Bearings are relative to the own nose, positive to the left; an aspect is the ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -49,6 +50,17 @@ _PLACES: dict[str, tuple[str, Any]] = {  # the group of each name, and its index
     **{name: ("enemy", (..., i)) for i, name in enumerate(ENEMY_NAMES)},
     **{name: ("incoming", (..., *divmod(i, len(INCOMING_NAMES)))) for i, name in enumerate(_MEMBERS["incoming"])},
 }
+# The names and units of midrangeRL. Its enemy_speed and enemy_alive are names here too; a speed of 1 is 400 m/s there.
+MIDRANGE: dict[str, Callable[[Mapping[str, Tensor]], Tensor]] = {
+    "x": lambda view: 0.5 * (view["own_x"] + 1.0),
+    "y": lambda view: 0.5 * (view["own_y"] + 1.0),
+    "angle": lambda view: torch.atan2(view["own_heading_sin"], view["own_heading_cos"]) / math.tau % 1.0,
+    "speed": lambda view: view["own_speed"] * (SPEED_SCALE_MPS / 400.0),
+    "missiles": lambda view: view["missiles_left"],
+    "alive": lambda view: view["own_alive"],
+    "enemy_distance": lambda view: view["enemy_range"],
+    "enemy_relative_angle": lambda view: torch.atan2(view["enemy_bearing_sin"], view["enemy_bearing_cos"]) / math.pi,
+}
 
 
 class SideView(dict[str, Tensor]):
@@ -58,13 +70,17 @@ class SideView(dict[str, Tensor]):
     """
 
     def __missing__(self, name: str) -> Tensor:
+        if name in MIDRANGE:
+            return MIDRANGE[name](self)
         group, place = _PLACES[name]
         return self[group][place]
 
 
 def to_named(view: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return copies of all numbers of a grouped observation by name, [N] each: the form of midrangeRL's loop."""
-    return {name: (view[name].squeeze(-1) if name == "can_fire" else view[name]).clone() for name in OBSERVED}
+    """Return copies of all numbers of a grouped observation by name, midrangeRL's too, [N] each: the form of its
+    loop."""
+    named = {name: (view[name].squeeze(-1) if name == "can_fire" else view[name]).clone() for name in OBSERVED}
+    return named | {name: number(named) for name, number in MIDRANGE.items()}
 
 
 def to_grouped(observation: Mapping[str, Tensor]) -> SideView:

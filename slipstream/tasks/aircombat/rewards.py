@@ -10,6 +10,7 @@ from torch import Tensor
 from slipstream.config.registry import named_class
 from slipstream.envs.specs import Observation
 from slipstream.sim.devices import Movable
+from slipstream.storage.codec.images import with_aliases
 from slipstream.tasks.aircombat.observation import TIME_SCALE_S
 
 
@@ -118,6 +119,7 @@ class ShapedReward(BaseReward):
 REWARDS: dict[str, type[BaseReward]] = {"zero": ZeroReward, "outcome": OutcomeReward, "shaped": ShapedReward}
 
 
+@with_aliases(reward_type="name")
 def create_reward(name: str, device: torch.device | str = "cpu") -> BaseReward:
     """Build a reward: a name of REWARDS, or `package.module:Class` of your own."""
     reward: BaseReward = reward_class(name)(device=device)
