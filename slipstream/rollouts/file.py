@@ -342,19 +342,20 @@ class RolloutFile:
         count = (column.envs, column.steps) if envs is None or steps is None else (len(envs), len(steps))
         out = np.empty((*count, column.frame_bytes), np.uint8)
 
-        def decode(piece: tuple[int, tuple[slice, slice]]) -> None:
-            number, (e, s) = piece
-            if envs is None or steps is None:
-                self._read_piece(column, number, out[e, s].reshape(-1))  # a view: pieces follow one another
-                return
+        if envs is None or steps is None:
+
+            def decode(piece: tuple[int, tuple[slice, slice]]) -> None:
+                self._read_piece(column, piece[0], out[piece[1]].reshape(-1))  # a view: pieces follow one another
+
+            run_in_threads(decode, list(enumerate(column.pieces())), least=16)  # 4 MB
+            return out
+        for number, (e, s) in enumerate(column.pieces()):
             rows = np.flatnonzero((envs >= e.start) & (envs < e.stop))
             places = np.flatnonzero((steps >= s.start) & (steps < s.stop))
             if len(rows) and len(places):
                 part = np.empty((e.stop - e.start, s.stop - s.start, column.frame_bytes), np.uint8)
                 self._read_piece(column, number, part.reshape(-1))
                 out[np.ix_(rows, places)] = part[np.ix_(envs[rows] - e.start, steps[places] - s.start)]
-
-        run_in_threads(decode, list(enumerate(column.pieces())), least=16)  # 4 MB
         return out
 
     def _read_piece(self, column: Column, number: int, out: np.ndarray) -> None:
