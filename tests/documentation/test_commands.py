@@ -77,12 +77,16 @@ def test_a_command_of_the_pages_can_be_read(command, script, monkeypatch):
 @pytest.mark.parametrize(
     "command",
     [
+        "reach --pairs 4 --repeats 1 --device cpu",
         "replay_index --largest 1e4",
         "replay --growth --largest 10000 --threads 1",
+        "adapters --envs 1 --steps 2 --rounds 1",
         "collector --policy linear --num-envs 4 --steps 4 --repeats 1 --threads 1",
     ],
 )
 def test_a_benchmark_runs_small(command, script, capsys):
+    for package in ("gymnasium", "pettingzoo", "stable_baselines3", "torchrl") if "adapters" in command else ():
+        pytest.importorskip(package)
     script(*shlex.split(command))
     assert "\n| " in capsys.readouterr().out
 

@@ -13,7 +13,7 @@ import yaml
 
 import slipstream
 from slipstream.cli import COMMANDS
-from slipstream.config.compose import load_train
+from slipstream.config.compose import load_evaluate, load_train
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,9 +41,11 @@ def commands() -> list[tuple[str, list[str]]]:
 def test_every_command_can_be_read(place, words):
     command, *rest = words
     assert command in COMMANDS, f"{place}: no command {command}"
+    rest = [word for word in rest if not THEIRS.search(word)]
     if command == "train" and not {"--help", "--multirun", "--jobs"} & set(rest):
-        rest = [word for word in rest if not THEIRS.search(word)]
         load_train([word for word in rest if not re.match(r"^seed=.*,", word)])
+    elif command in ("eval", "validate") and not any(word.startswith("task=") and word not in rest for word in words):
+        load_evaluate([word for word in rest if not word.startswith("--")])
 
 
 def test_the_reference_has_every_public_name():
