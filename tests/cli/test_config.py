@@ -135,6 +135,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
         ("eval.map_seeds=101", ["eval.map_seeds must be a list, written as [1,2,3], not '101'"]),
         ("eval.map_seeds=[8,7,8]", ["eval.map_seeds=[8,7,8] names a map twice"]),
         ("eval.map_seeds=8-7", ["a range such as 101-116, the smaller number first, of up to 10,000, not '8-7'"]),
+        ("env.dyn.speed_mps=[2,1]", ["env.dyn.speed_mps=[2.0,1.0] must be 0 or more, the smaller one first"]),
         ("env.lidar.azimuths=100000", ["env.lidar has more than 65,536 beams"]),
         ("env.num_envs=[1", ["env.num_envs must be a value, or a list as [1,2,3], not '[1'"]),
         ("env.lidar=36", ["env.lidar is a group of keys", "set env.lidar.range_m="]),

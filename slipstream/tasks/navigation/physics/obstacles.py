@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.config.help import show
 from slipstream.config.validation import check_range
 from slipstream.sim.devices import pick_backend
 from slipstream.sim.processes import map_in_processes
@@ -44,6 +45,8 @@ class MovingObstaclesConfig:
             raise ValueError(
                 f"env_dyn.num_obstacles must be 0 or at least 8 (four widths of two kinds), not {self.num_obstacles}"
             )
+        if not 0 <= self.speed_mps[0] <= self.speed_mps[1]:
+            raise ValueError(f"env.dyn.speed_mps={show(self.speed_mps)} must be 0 or more, the smaller one first")
 
     @property
     def count(self) -> int:
