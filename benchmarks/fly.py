@@ -19,17 +19,8 @@ import numpy as np
 
 def fly_once(words: list[str], folder: Path) -> dict:
     log = folder / "flight.mcap"
-    command = [
-        sys.executable,
-        "-m",
-        "slipstream",
-        "fly",
-        "vehicle=mujoco",
-        f"out={folder}/flight",
-        f"log={log}",
-        *words,
-    ]
-    done = subprocess.run([*command, "--force"], capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-m", "slipstream", "fly", "vehicle=mujoco", f"out={folder}/flight", f"log={log}"]
+    done = subprocess.run([*command, *words, "--force"], capture_output=True, text=True, timeout=300)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if len(lines) < 2:
         raise SystemExit(f"{' '.join(command)} failed: {done.stderr[-2000:]}")

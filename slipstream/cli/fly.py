@@ -28,6 +28,7 @@ import contextlib
 import importlib.util
 import json
 import math
+import select
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -187,7 +188,8 @@ def _watch(pilot: Pilot, vehicle: subprocess.Popen[str] | None, dry_run: bool) -
         count["decisions"] += 1
         count["at goal"] += decision.state == "goal"
         if vehicle is not None:
-            return vehicle.poll() is not None or count["at goal"] * pilot.deployment.decision_s > AT_GOAL_S
+            ended = select.select([vehicle.stdout], [], [], 0)[0]
+            return bool(ended) or count["at goal"] * pilot.deployment.decision_s > AT_GOAL_S
         return False
 
     return watch

@@ -45,11 +45,9 @@ float32 time_increment, float32 scan_time, float32 range_min, float32 range_max,
 @cache
 def message_types() -> dict[tuple[str, str], Any]:
     """Return the classes of ROS 2's messages, by package and name."""
-    try:
-        from cyclonedds.idl import IdlStruct, types
-        from cyclonedds.idl.annotations import final
-    except ImportError:
-        raise ImportError("transport=dds needs CycloneDDS: pip install 'slipstream-rl[fly]'") from None
+    from cyclonedds.idl import IdlStruct, types
+    from cyclonedds.idl.annotations import final
+
     idl: Any = types
     meta: Any = type(IdlStruct)
     kinds: dict[str, tuple[Any, Any]] = {"string": (str, str), "bool": (bool, bool)}  # the type and its default

@@ -13,6 +13,7 @@ from typing import Protocol
 from slipstream.deploy.messages import Message, pack, unpack
 
 TRANSPORTS = ("udp", "dds", "ros1", "mavlink")
+REMEDIES = {"ros1": "apt install python3-rospy python3-nav-msgs"}
 LARGEST = 65_507  # bytes of a datagram
 AT_ONCE = 100  # messages taken per call, so that a flood does not stop the loop
 
@@ -32,18 +33,22 @@ class Link(Protocol):
 
 def open_link(transport: str, address: str, role: str) -> Link:
     """Return the link of a pilot or a vehicle; everything stays on this machine unless the address says otherwise."""
-    if transport == "dds":
-        from slipstream.deploy.dds import DdsLink
+    try:
+        if transport == "dds":
+            from slipstream.deploy.dds import DdsLink
 
-        return DdsLink(address, role)
-    if transport == "ros1":
-        from slipstream.deploy.ros1 import Ros1Link
+            return DdsLink(address, role)
+        if transport == "ros1":
+            from slipstream.deploy.ros1 import Ros1Link
 
-        return Ros1Link(role)
-    if transport == "mavlink":
-        from slipstream.deploy.mavlink import MavlinkLink
+            return Ros1Link(role)
+        if transport == "mavlink":
+            from slipstream.deploy.mavlink import MavlinkLink
 
-        return MavlinkLink(address or "127.0.0.1:14540", role)
+            return MavlinkLink(address or "127.0.0.1:14540", role)
+    except ImportError as error:
+        remedy = REMEDIES.get(transport, "pip install 'slipstream-rl[fly]'")
+        raise ImportError(f"transport={transport} needs {error.name}: {remedy}") from None
     return UdpLink(address or "127.0.0.1:14650", role)
 
 

@@ -39,10 +39,8 @@ class MavlinkLink:
 
     def __init__(self, address: str, role: str = "pilot") -> None:
         os.environ.setdefault("MAVLINK20", "1")  # pymavlink reads it at import
-        try:
-            from pymavlink import mavutil
-        except ImportError:
-            raise ImportError("transport=mavlink needs pymavlink: pip install 'slipstream-rl[fly]'") from None
+        from pymavlink import mavutil
+
         split_address(address)
         self.role = role
         way, component = ("udpout", 1) if role == "vehicle" else ("udpin", 191)  # MAV_COMP_ID_ONBOARD_COMPUTER

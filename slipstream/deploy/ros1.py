@@ -22,11 +22,9 @@ class Ros1Link:
         os.environ.setdefault("ROS_IP", "127.0.0.1")
         if DEBIAN not in sys.path and os.path.isdir(f"{DEBIAN}/rospy"):
             sys.path.append(DEBIAN)
-        try:
-            import rosgraph
-            import rospy
-        except ImportError:
-            raise ImportError("transport=ros1 needs rospy: apt install python3-rospy python3-nav-msgs") from None
+        import rosgraph
+        import rospy
+
         if not rosgraph.is_master_online():
             raise ConnectionError(f"no roscore answers at {os.environ['ROS_MASTER_URI']}: start roscore first")
         self._rospy, self._queue = rospy, queue.Queue[Message](1000)

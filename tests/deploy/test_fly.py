@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +20,14 @@ from slipstream.deploy import Cloud, Command, Obstacles, Odometry, Pilot
 from slipstream.deploy.links import UdpLink, split_address
 from slipstream.deploy.loop import FlightLog, fly, replay
 
-REASONS = {"mavlink": "pymavlink", "dds": "cyclonedds"}
 SMALL = ["env.map_half_m=3", "env.num_obstacles=4", "env.dyn.num_obstacles=8", "eval.map_seeds=[5]", "threads=1"]
 ODOMETRY = Odometry(12.5, [1.0, -2.0, 3.0, 0.4, 0.5, -0.6, *(np.array([0.8, 0.1, -0.2, 0.5]) / np.sqrt(0.94))])
 CLOUD = Cloud(12.5, [[1.5, 0.5, -0.25], [-2.0, 3.0, 1.0], [3.0, -1.0, 0.0]])
 OBSTACLES = Obstacles(12.5, np.arange(32).reshape(4, 8) / 8)
 COMMAND = Command(12.75, [0.5, -1.0, 0.25, 0.7])
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def needs(module: str):
@@ -56,19 +59,20 @@ def roscore(tmp_path_factory):
     core.wait(20)
 
 
-@pytest.mark.parametrize(
-    "transport",
-    ["udp", pytest.param("mavlink", marks=needs("pymavlink")), pytest.param("dds", marks=needs("cyclonedds")), "ros1"],
-)
-@needs("mujoco")
-@needs("mcap")
-def test_closed_loop(transport, exported, tmp_path, request):
-    """Five seconds, or with `-m soak` a flight to the goal, in real time."""
-    environment = dict(os.environ)
-    if transport == "ros1":
-        environment |= request.getfixturevalue("roscore")
-    if transport == "dds":
-        environment["ROS_DOMAIN_ID"] = str(os.getpid() % 90 + 10)
+@pytest.fixture(params=["udp", "mavlink", "dds", "ros1"])
+def transport(request):
+    """Each transport that is installed, and its environment variables."""
+    pytest.importorskip("mujoco")
+    pytest.importorskip("mcap")
+    if request.param == "ros1":
+        return "ros1", os.environ | request.getfixturevalue("roscore")
+    pytest.importorskip({"udp": "socket", "mavlink": "pymavlink", "dds": "cyclonedds"}[request.param])
+    return request.param, os.environ | {"ROS_DOMAIN_ID": str(os.getpid() % 90 + 10)}
+
+
+def test_closed_loop(transport, exported, tmp_path):
+    """Five seconds in real time. How it flew is not judged if the machine was too busy for real time."""
+    transport, environment = transport
     onnx, log = exported("navigation")[0], tmp_path / "flight.mcap"
     words = [f"onnx={onnx}", f"transport={transport}", f"log={log}", f"out={tmp_path}/flight", "seconds=5", *SMALL]
     words += [f"address=127.0.0.1:{free_port()}"] if transport in ("udp", "mavlink") else []
@@ -77,9 +81,27 @@ def test_closed_loop(transport, exported, tmp_path, request):
     assert done.returncode in (0, 1), done.stderr
     stats, result = (json.loads(line) for line in done.stdout.splitlines()[-2:])
     decisions = sum(stats["states"].values())
-    assert stats["states"]["fly"] > decisions / 3 and result["collision"] == ""
+    if stats["late_ms"]["p99"] < 30 and result["clock_ratio"] < 1.01:
+        assert stats["states"]["fly"] > decisions / 3 and result["collision"] == ""
     assert replay(log, onnx) == (decisions, 0)
     assert (tmp_path / "flight.html").is_file()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "words", [[], ["loss=0.05", "jitter_ms=50"], ["maps=3001", "faults=cut@8+1,freeze@8+1,nan@8+1"]]
+)
+def test_flights_over_80_moving_obstacles(transport, words):
+    """Of ten flights one may fail: `slipstream eval sim=mujoco` loses none on these maps."""
+    command = [sys.executable, ROOT / "benchmarks" / "fly.py", transport[0], *words]
+    done = subprocess.run(command, env=transport[1], capture_output=True, text=True, check=True)
+    rows = [json.loads(line.removeprefix("TABLE")) for line in done.stdout.splitlines() if line.startswith("TABLE")]
+    if max(row["late p99 ms (worst flight)"] for row in rows) > 30 or max(row["clock_ratio"] for row in rows) > 1.01:
+        pytest.skip("the machine was too busy for real time")
+    for row in rows:
+        assert row["success"] >= row["flights"] - 1 and row["differ when replayed"] == 0
+        assert row["largest difference to torch"] < 1e-4
+        assert not row["fault"] or (row["braked_after_s"][0] or 9) < 0.7
 
 
 # -- messages, read by others ------------------------------------------------------------------------------------------

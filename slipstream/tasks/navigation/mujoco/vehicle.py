@@ -22,7 +22,7 @@ from slipstream.config.help import ConfigError
 from slipstream.deploy.links import Link
 from slipstream.deploy.messages import Cloud, Command, Message, Obstacles, Odometry, rotation
 from slipstream.recordings import SUFFIX, write_html
-from slipstream.sim.frames import to_goal_frame
+from slipstream.sim.frames import quat_from_yaw, quat_to_matrix, to_goal_frame
 from slipstream.tasks.navigation.env import GOAL_RADIUS_M, evaluation_starts
 from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoEnv
 from slipstream.tasks.navigation.recording import FlightRows, flight_recording
@@ -114,10 +114,8 @@ class Vehicle:
         if env.config.lidar_sees_moving and env.movers.count:
             distance = torch.minimum(distance, env.lidar.scan_movers(env.drone.pos, env.drone.yaw, env.movers))
         distance = env.disturbance.lidar_reading(distance, env.config.lidar.range_m)[0].numpy()
-        azimuth = float(env.drone.yaw[0]) + np.arange(len(distance)) * (2 * math.pi / len(distance))
-        level = np.radians(env.config.lidar.elevations_deg)
-        x, y = (np.multiply.outer(f(azimuth), np.cos(level)) for f in (np.cos, np.sin))
-        beams = np.stack((x, y, np.broadcast_to(np.sin(level), x.shape)), -1) * distance[..., None]
+        yaw = quat_to_matrix(quat_from_yaw(env.drone.yaw.double()))[0].numpy()
+        beams = (env.config.lidar.directions().numpy() @ yaw.T).reshape(*distance.shape, 3) * distance[..., None]
         sensed.append(Cloud(now, beams[distance < env.config.lidar.range_m] @ rotation(quat)))
         if env.config.observe_moving:
             movers = env.movers
@@ -197,7 +195,7 @@ class Vehicle:
 
 
 def serve(cfg: Any, trained: Any, link: Link, options: VehicleOptions, log: Callable[[str], None]) -> dict[str, Any]:
-    """Fly the vehicle of `slipstream fly`: its first line says start and goal, its last one the result, as JSON."""
+    """Fly the vehicle of `slipstream fly`. It prints JSON: start and goal; the result; the result with its page."""
     from slipstream.tasks.navigation.evaluation import evaluation_env
 
     torch.set_num_threads(1)
@@ -207,6 +205,7 @@ def serve(cfg: Any, trained: Any, link: Link, options: VehicleOptions, log: Call
     vehicle = Vehicle(env, link, options)
     log(json.dumps({"start": env.drone.pos[0].tolist(), "goal": env.goal[0].tolist()}))
     result: dict[str, Any] = {"map": few.map_seeds[0]} | vehicle.fly()
+    log(json.dumps(result))  # the pilot stops; a recording takes a while
     if options.out:
         result["page"] = vehicle.record(result, f"{trained.name}: map {few.map_seeds[0]}, by messages", trained)
     log(json.dumps(result))
