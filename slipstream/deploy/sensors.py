@@ -38,6 +38,7 @@ class Deployment:
     goal_radius_m: float
     height_limits_m: tuple[float, float]
     velocity_lag_s: float  # of the drone: a step of the command is followed with this time constant
+    fov_deg: float = 360.0  # less: the azimuths are spread over this field of view, around the yaw
     actions: tuple[tuple[float, float, float], ...] | None = None  # of a discrete policy, m/s
 
     @classmethod
@@ -45,9 +46,9 @@ class Deployment:
         """Read the JSON of a file that is not trusted. Raises ValueError if a fact is missing or impossible."""
         try:
             facts: dict[str, Any] = json.loads(text)
-            found = cls(**{f.name: facts[f.name] for f in fields(cls) if f.name != "actions" or "actions" in facts})
+            found = cls(**{f.name: facts[f.name] for f in fields(cls) if f.name in facts})
             sizes = [found.decision_s, found.range_m, found.azimuths, found.max_speed_mps, found.radius_m]
-            sizes += [found.nearest, found.goal_radius_m, len(found.widths_m)]
+            sizes += [found.nearest, found.goal_radius_m, len(found.widths_m), found.fov_deg]
             beams = found.azimuths * len(found.elevations_deg)
             numbers = np.array([*sizes, beams, *found.elevations_deg, *found.height_limits_m, found.velocity_lag_s])
             fits = np.isfinite(numbers).all() and min(sizes) > 0 and 0 < beams <= 65_536 and found.nearest <= 1000
@@ -57,9 +58,16 @@ class Deployment:
             raise ValueError("the file's facts for deployment are impossible: export the policy again")
         return found
 
+    @property
+    def _azimuth(self) -> tuple[float, float]:
+        """That of the first beam, and the spacing, rad; a part of a circle is symmetric around the yaw."""
+        step = np.radians(self.fov_deg) / self.azimuths
+        return (0.0 if self.fov_deg == 360 else step * (1 - self.azimuths) / 2), step
+
     def shield(self) -> Shield:
         """Return the safety shield for these sensors."""
-        azimuth, level = np.arange(self.azimuths) * (2 * np.pi / self.azimuths), np.radians(self.elevations_deg)
+        first, step = self._azimuth
+        azimuth, level = first + step * np.arange(self.azimuths), np.radians(self.elevations_deg)
         x, y = (np.multiply.outer(f(azimuth), np.cos(level)) for f in (np.cos, np.sin))
         directions = np.stack((x, y, np.broadcast_to(np.sin(level), x.shape)), -1).reshape(-1, 3)
         return Shield(
@@ -79,21 +87,21 @@ class Deployment:
 
         Args:
             points: hits [K, 3] m in a level frame whose x axis is beam 0. A beam measures the nearest of the
-                hits that are closer to it in angle than to other beams. Hits more than half a spacing above or below
-                all beams are left out.
+                hits that are closer to it in angle than to other beams. Hits more than half a spacing beside all beams
+                are left out.
         """
         image = np.full((self.azimuths, len(self.elevations_deg)), self.range_m)
         points = points[np.isfinite(points).all(1)].astype(float)
         distance = np.linalg.norm(points, axis=1)
         points, distance = points[distance > 0], distance[distance > 0]
-        turn = np.arctan2(points[:, 1], points[:, 0]) * self.azimuths / (2 * np.pi)
+        first, step = self._azimuth
+        column = (np.arctan2(points[:, 1], points[:, 0]) - first + step / 2) % (2 * np.pi) // step
         elevation = np.degrees(np.arcsin(np.clip(points[:, 2] / distance, -1, 1)))
         beams = np.array(self.elevations_deg, float)
         row = np.abs(elevation[:, None] - beams).argmin(1)
         half = np.diff(np.sort(beams)).min() / 2 if len(beams) > 1 else 5.0
-        seen = np.abs(elevation - beams[row]) <= half
-        beam = np.rint(turn[seen]).astype(int) % self.azimuths, row[seen]
-        np.minimum.at(image, beam, distance[seen])
+        seen = (np.abs(elevation - beams[row]) <= half) & (column < self.azimuths)
+        np.minimum.at(image, (column[seen].astype(int), row[seen]), distance[seen])
         return (self.range_m - image[None]).astype(np.float32)
 
     def dynamic_obstacle(self, rows: np.ndarray, position: np.ndarray, to_goal: np.ndarray) -> np.ndarray:

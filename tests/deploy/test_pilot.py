@@ -22,6 +22,7 @@ from slipstream.sim.frames import quat_from_yaw, quat_rotate_by, quat_to_matrix
 from slipstream.tasks.evaluation import action_of
 from slipstream.tasks.navigation.deployment import describe
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
+from slipstream.tasks.navigation.physics.lidar import LidarConfig
 
 
 def messages_of(env: NavigationEnv, k: int, stamp: float, tilt=(0.0, 0.0, 0.0)) -> list:
@@ -88,6 +89,17 @@ def test_facts_that_are_impossible_are_refused(change):
         Deployment.read(json.dumps(facts))
     with pytest.raises(ValueError, match="facts for deployment"):
         Deployment.read("[]")
+
+
+@pytest.mark.parametrize("fov_deg", [360.0, 90.0])
+def test_each_beam_of_the_env_has_its_place(fov_deg):
+    lidar = LidarConfig(azimuths=9, fov_deg=fov_deg, elevations_deg=(-10.0, 0.0, 10.0))
+    facts, beams = describe(NavigationConfig(lidar=lidar)), lidar.directions().numpy()
+    assert np.allclose(facts.shield().directions, beams)
+    for k, beam in enumerate(beams):
+        assert np.flatnonzero(facts.lidar(2 * beam[None])).tolist() == [k]
+    behind = np.array([[-2.0, 0.0, 0.0]])
+    assert facts.lidar(behind).any() == (fov_deg == 360)
 
 
 def test_import_needs_no_torch():

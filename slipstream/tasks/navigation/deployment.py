@@ -20,6 +20,7 @@ def describe(config: NavigationConfig) -> Deployment:
         range_m=config.lidar.range_m,
         azimuths=config.lidar.azimuths,
         elevations_deg=tuple(config.lidar.elevations_deg),
+        fov_deg=config.lidar.fov_deg,
         lidar_sees_moving=config.lidar_sees_moving,
         observe_moving=config.observe_moving,
         nearest=NEAREST,
