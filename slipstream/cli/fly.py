@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps(stats.summary()))
             if vehicle is None:
                 return 0
-            result = json.loads((vehicle.communicate(timeout=60)[0].splitlines() or ["{}"])[-1])
+            result = json.loads((vehicle.communicate(timeout=600)[0].splitlines() or ["{}"])[-1])
             print(json.dumps(result))
             return 0 if result.get("success") else 1
         finally:
@@ -188,8 +188,9 @@ def _watch(pilot: Pilot, vehicle: subprocess.Popen[str] | None, dry_run: bool) -
         count["decisions"] += 1
         count["at goal"] += decision.state == "goal"
         if vehicle is not None:
-            ended = select.select([vehicle.stdout], [], [], 0)[0]
-            return bool(ended) or count["at goal"] * pilot.deployment.decision_s > AT_GOAL_S
+            assert vehicle.stdout is not None
+            ended = bool(select.select([vehicle.stdout.fileno()], [], [], 0)[0])
+            return ended or count["at goal"] * pilot.deployment.decision_s > AT_GOAL_S
         return False
 
     return watch

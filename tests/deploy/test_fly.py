@@ -77,7 +77,7 @@ def test_closed_loop(transport, exported, tmp_path):
     words = [f"onnx={onnx}", f"transport={transport}", f"log={log}", f"out={tmp_path}/flight", "seconds=5", *SMALL]
     words += [f"address=127.0.0.1:{free_port()}"] if transport in ("udp", "mavlink") else []
     command = [sys.executable, "-m", "slipstream", "fly", "vehicle=mujoco", "shield=on", *words]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode in (0, 1), done.stderr
     stats, result = (json.loads(line) for line in done.stdout.splitlines()[-2:])
     decisions = sum(stats["states"].values())
