@@ -176,15 +176,12 @@ def _watch(pilot: Pilot, vehicle: subprocess.Popen[str] | None, dry_run: bool) -
 
     def watch(decision: Decision) -> bool:
         if count["decisions"] % every == 0:
-            odometry, goal = pilot.odometry.last, pilot.goal
-            left = (
-                "" if odometry is None else f"{float(sum((odometry.values[0, :3] - goal) ** 2)) ** 0.5:6.1f} m to go, "
-            )
+            at, goal = pilot.odometry.last, pilot.goal
+            left = "" if at is None or goal is None else f"{math.dist(at.values[0, :3], goal):6.1f} m to go, "
             x, y, z, yaw = decision.command.values[0]
             why = f" ({decision.reason})" if decision.reason else " (shield)" if decision.shielded else ""
-            print(
-                f"{decision.state}{why}: {left}command {x:+.2f} {y:+.2f} {z:+.2f} m/s ENU, yaw {yaw:+.2f}", flush=True
-            )
+            command = f"command {x:+.2f} {y:+.2f} {z:+.2f} m/s ENU, yaw {yaw:+.2f}"
+            print(f"{decision.state}{why}: {left}{command}", flush=True)
         count["decisions"] += 1
         count["at goal"] += decision.state == "goal"
         if vehicle is not None:
