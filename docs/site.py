@@ -74,7 +74,7 @@ def llms_page(files: Files) -> str:
     for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
         text = Path(file.abs_src_path).read_text(encoding="utf-8") if file.abs_src_path else ""
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
-        first = re.search(r"^(?![#>|\-!<`\[{]|---|title:|hide:)(\S.+?)(?:\. |\.$|$)", text, re.MULTILINE)
+        first = re.search(r"^(?![#>|\-!<`\[{]|---|title:|hide:)(\S.+?)(?:\. |\.$|。|$)", text, re.MULTILINE)
         if title and not file.src_uri.startswith("benchmarks/"):
             lines.append(f"- [{title[1]}]({file.url}): {first[1] if first else ''}")
     return "\n".join(lines) + "\n"
