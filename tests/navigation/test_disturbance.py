@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
+from slipstream.tasks.navigation.env import NavigationConfig
+from slipstream.tasks.navigation.mujoco.config import SimConfig
+from slipstream.tasks.navigation.mujoco.simulator import MujocoDrones
 from slipstream.tasks.navigation.physics.disturbance import Disturbance, DisturbanceConfig
-from slipstream.tasks.navigation.physics.quadrotor import Quadrotor, Variation, VelocityLag
+from slipstream.tasks.navigation.physics.quadrotor import Body, Quadrotor, Variation, VelocityLag
 
 NUM = 4000
 EVERYONE = torch.ones(NUM, dtype=torch.bool)
@@ -137,3 +141,79 @@ def test_velocity_noise_has_its_standard_deviation():
     noisy = _make(velocity_noise_mps=0.1)
     noise = noisy.velocity_reading(torch.ones(NUM, 3)) - 1
     assert noise.std() == pytest.approx(0.1, rel=0.03) and noise.mean().abs() < 5e-3
+
+
+def body_of(lag=1.0, inertia=1.0, drag=0.0, thrust=1.0) -> Variation:
+    one, none = torch.ones(1), torch.zeros(1, 3)
+    return Variation(one, one, none, Body(*(torch.full((1,), x) for x in (lag, inertia, drag, thrust))))
+
+
+def flown(drone, varied: Variation, seconds: float, command=(0.0, 0.0, 0.0)):
+    for _ in range(round(seconds / 0.016)):
+        drone.advance(torch.tensor([command]), varied)
+    return drone
+
+
+def rigid():
+    drone = Quadrotor(1, 0.016)
+    drone.reset(torch.ones(1, dtype=torch.bool), torch.tensor([[0.0, 0.0, 5.0]]), torch.zeros(1))
+    return drone
+
+
+def mujoco_drones():
+    pytest.importorskip("mujoco")
+    drones = MujocoDrones(SimConfig("mujoco"), [np.zeros((0, 5), np.float32)], 1, 0.016)
+    drones.reset(torch.ones(1, dtype=torch.bool), torch.tensor([[0.0, 0.0, 5.0]]), torch.zeros(1))
+    return drones
+
+
+@pytest.mark.parametrize("make", [rigid, mujoco_drones, lambda: VelocityLag(1, 0.016)])
+def test_drag_slows_a_flight(make):
+    plain, dragged = (flown(make(), body_of(drag=drag), 8.0, (1.0, 0.0, 0.0)).vel[0, 0] for drag in (0.0, 0.5))
+    gain = 2.5 if make is mujoco_drones else 2.2
+    assert plain == pytest.approx(1.0, abs=0.01) and dragged == pytest.approx(gain / (gain + 0.5), abs=0.02)
+
+
+@pytest.mark.parametrize("make", [rigid, mujoco_drones])
+def test_an_empty_battery_lowers_the_drone(make):
+    assert flown(make(), body_of(thrust=0.9), 2.0).pos[0, 2] < 4.7 < flown(make(), body_of(), 2.0).pos[0, 2]
+
+
+@pytest.mark.parametrize("make", [rigid, mujoco_drones])
+@pytest.mark.parametrize("change", [{"lag": 1.8}, {"inertia": 1.8}])
+def test_slow_rotors_and_more_inertia_turn_later(make, change):
+    tilt = [
+        flown(make(), varied, 0.1, (2.0, 0.0, 0.0)).attitude[0, 2, 0].abs() for varied in (body_of(), body_of(**change))
+    ]
+    assert tilt[1] < 0.9 * tilt[0]
+
+
+def test_a_body_of_ones_is_the_nominal_one():
+    nominal = flown(rigid(), Variation.none(1, "cpu"), 1.0, (1.0, -1.0, 0.5))
+    assert torch.allclose(nominal.pos, flown(rigid(), body_of(), 1.0, (1.0, -1.0, 0.5)).pos, atol=1e-5)
+
+
+def test_bodies_are_drawn_per_episode_and_the_battery_sags():
+    varied = _make(motor_lag_range=0.4, inertia_range=0.2, drag_per_s=0.3, battery_sag_per_min=0.6, mass_range=0.1)
+    body = varied.variation.body
+    for x, low, high in (
+        (body.lag, 0.6, 1.4),
+        (body.inertia, 0.8, 1.2),
+        (body.drag_per_s, 0, 0.3),
+        (body.thrust, 1, 1),
+    ):
+        assert low <= x.min() <= low + 0.01 and high - 0.01 <= x.max() <= high
+    assert torch.equal(varied.mass, _make(mass_range=0.1).mass)  # the same draws as without a body
+    varied.update_wind(30.0)
+    thrust = varied.variation.body.thrust
+    assert 0.7 <= thrust.min() < 0.71 and thrust.max() > 0.99
+    some, lag = torch.arange(NUM) % 2 == 0, body.lag.clone()
+    varied.reset(some, FIRST + 1)
+    again = varied.variation.body
+    assert (again.thrust[some] == 1).all() and torch.equal(again.thrust[~some], thrust[~some])
+    assert (again.lag[some] != lag[some]).any() and "body" in varied.state_names
+
+
+def test_what_only_a_rigid_body_has_is_refused_without_one():
+    with pytest.raises(ValueError, match="inertia_range changes a rigid body: add env.dynamics=quadrotor"):
+        NavigationConfig(disturbance=DisturbanceConfig(inertia_range=0.1))

@@ -138,6 +138,8 @@ class NavigationConfig:
                 f"env.min_height_m={self.min_height_m:g} and env.max_height_m={self.max_height_m:g} must be in [0, 1000], the "
                 "smaller one first"
             )
+        if self.dynamics == "velocity_lag" and (names := self.disturbance.of_rigid_body):
+            raise ValueError(f"env.disturbance.{names[0]} changes a rigid body: add env.dynamics=quadrotor")
         if self.boundary not in BOUNDARIES:
             raise ValueError(f"unknown boundary '{self.boundary}': use {' or '.join(BOUNDARIES)}")
         if self.actions not in ("continuous", "discrete"):

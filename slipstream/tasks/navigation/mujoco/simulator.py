@@ -38,7 +38,8 @@ class _Field:
         drone_of_body = np.full(model.nbody, -1)
         drone_of_body[self.drone_bodies] = np.arange(len(self.qpos))
         self.drone_of_body = drone_of_body[model.body_rootid]
-        self.nominal_mass = model.body_mass.copy()
+        self.nominal_mass, self.nominal_inertia = model.body_mass.copy(), model.body_inertia.copy()
+        self.nominal_lag, self.nominal_gear = model.actuator_dynprm[:, 0].copy(), model.actuator_gear.copy()
         self._drone_of_geom = self.drone_of_body[model.geom_bodyid]
         kinds = {STATIC: STANDING, MOVING: MOVER, DRONES: 0}
         self._cause_of_geom = np.array([kinds[group] for group in model.geom_group])
@@ -82,7 +83,7 @@ class MujocoDrones:
         self.pos, self.vel, self.yaw = torch.zeros(num, 3), torch.zeros(num, 3), torch.zeros(num)
         self.attitude = torch.zeros(num, 3, 3)  # from the body's axes to the world's
         self.yaw_held = torch.zeros(num, dtype=torch.float64)
-        self._mass = torch.ones(num)
+        self._scales = torch.ones(4, num)  # mass, inertia, rotor lag, thrust
         self._inertia, self._mixer = torch.from_numpy(drone.inertia), torch.from_numpy(drone.mixer)
         self._limits = torch.from_numpy(drone.limits)
         gains = [(tilt, tilt, yaw) for tilt, yaw in (sim.attitude_gain, sim.rate_gain)]
@@ -106,10 +107,12 @@ class MujocoDrones:
 
     def advance(self, command: Tensor, variation: Variation) -> None:
         """Take one physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
-        if not torch.equal(variation.mass, self._mass):
-            self._mass.copy_(variation.mass)
-            self._set_masses()
-        push = (variation.push_mps2.double() * (self.drone.inertia[0, 0] * self._mass)[:, None]).numpy()
+        one, body = torch.ones_like(variation.mass), variation.body
+        others = (one, one, one) if body is None else (body.inertia, body.lag, body.thrust)
+        if not torch.equal(scales := torch.stack((variation.mass, *others)), self._scales):
+            self._scales.copy_(scales)
+            self._set_bodies()
+        push = (variation.air(self.vel).double() * (self.drone.inertia[0, 0] * self._scales[0])[:, None]).numpy()
         for k, (field, part) in enumerate(zip(self.fields, self.slices, strict=True)):
             if self.movers is not None:
                 field.data.mocap_pos[:] = self.movers.pos[k].numpy()
@@ -123,12 +126,20 @@ class MujocoDrones:
         if not bool(torch.isfinite(self.pos).all()):
             raise ConfigError("a drone diverged in MuJoCo: lower sim.rate_gain, or raise sim.autopilot_hz")
 
-    def _set_masses(self) -> None:
-        """Give each drone its own mass; its inertia stays, as in our physics."""
+    def _set_bodies(self) -> None:
+        """Give each drone its own mass, inertia, rotor lag and thrust."""
+        if not self.drone.has_lag and bool((self._scales[2] != 1).any()):
+            raise ConfigError(
+                "env.disturbance.motor_lag_range: the rotors of sim.model have no lag; set sim.motor_lag_s"
+            )
         for field, part in zip(self.fields, self.slices, strict=True):
             ours = field.drone_of_body >= 0
-            share = self._mass[part].numpy()[field.drone_of_body[ours]]
-            field.model.body_mass[ours] = field.nominal_mass[ours] * share
+            mass, inertia, lag, thrust = self._scales[:, part].numpy()
+            own = field.drone_of_body[ours]
+            field.model.body_mass[ours] = field.nominal_mass[ours] * mass[own]
+            field.model.body_inertia[ours] = field.nominal_inertia[ours] * inertia[own, None]
+            field.model.actuator_dynprm[:, 0] = field.nominal_lag * lag.repeat(4)
+            field.model.actuator_gear[:] = field.nominal_gear * thrust.repeat(4)[:, None]
 
     def _read_state(self) -> None:
         qpos, qvel = self._state()

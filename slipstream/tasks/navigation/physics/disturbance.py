@@ -10,7 +10,7 @@ from torch import Tensor
 
 from slipstream.config.validation import check_range
 from slipstream.sim.random import CounterRandom, derive_seed
-from slipstream.tasks.navigation.physics.quadrotor import Variation
+from slipstream.tasks.navigation.physics.quadrotor import Body, Variation
 
 
 @dataclass
@@ -25,20 +25,30 @@ class DisturbanceConfig:
     wind_change_s: float = 1.0  # their correlation time
     mass_range: float = 0.0  # relative mass within 1 ± this, drawn per episode
     gain_range: float = 0.0  # relative velocity gain, likewise
+    motor_lag_range: float = 0.0  # relative time constant of the rotors, likewise
+    inertia_range: float = 0.0  # relative moments of inertia, likewise
+    drag_per_s: float = 0.0  # deceleration per speed, drawn per episode from 0 to this
+    battery_sag_per_min: float = 0.0  # share of the rotors' thrust lost per minute of flight, likewise
 
     def __post_init__(self) -> None:
-        for name in ("lidar_dropout", "mass_range", "gain_range"):
+        for name in ("lidar_dropout", "mass_range", "gain_range", "motor_lag_range", "inertia_range"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"env.disturbance.{name} must be in [0, 1), not {getattr(self, name)}")
-        noise = ("lidar_noise_m", "velocity_noise_mps", "latency_steps", "wind_mps2")
+        noise = ("lidar_noise_m", "velocity_noise_mps", "latency_steps", "wind_mps2", "drag_per_s")
         check_range(self, *noise, minimum=0, section="env.disturbance.")
+        check_range(self, "battery_sag_per_min", minimum=0, maximum=1, section="env.disturbance.")
         check_range(self, "wind_change_s", above=0, section="env.disturbance.")
+
+    @property
+    def of_rigid_body(self) -> list[str]:
+        """The settings in use that only a rigid body has."""
+        return [name for name in ("motor_lag_range", "inertia_range", "battery_sag_per_min") if getattr(self, name)]
 
 
 class Disturbance:
     """The disturbances of N drones. A setting of 0 costs nothing and draws no random numbers."""
 
-    state_names = ("clock", "mass", "gain", "push", "delay", "late")
+    state_names: tuple[str, ...] = ("clock", "mass", "gain", "push", "delay", "late")
 
     def __init__(
         self, config: DisturbanceConfig, num: int, action_dim: int, seed: int, device: torch.device | str = "cpu"
@@ -54,10 +64,19 @@ class Disturbance:
         self.delay = torch.zeros(num, dtype=torch.int64, device=device)  # latency of each drone, in decisions
         self.late = torch.zeros(config.latency_steps + 1, num, action_dim, device=device)  # last actions, newest first
 
+        self.body: Tensor | None = None  # [N, 5] lag, inertia, drag, sag per s, seconds of flight
+        if config.of_rigid_body or config.drag_per_s:
+            self.body = torch.tensor((1.0, 1.0, 0.0, 0.0, 0.0), device=device).repeat(num, 1)
+            self.state_names = (*self.state_names, "body")
+
     @property
     def variation(self) -> Variation:
         """The parameters of the dynamics."""
-        return Variation(self.mass, self.gain, self.push)
+        if self.body is None:
+            return Variation(self.mass, self.gain, self.push)
+        lag, inertia, drag, sag, flown_s = self.body.unbind(-1)
+        body = Body(lag, inertia, drag, (1 - sag * flown_s).clamp(min=0))
+        return Variation(self.mass, self.gain, self.push, body)
 
     def reset(self, mask: Tensor, episode: Tensor) -> None:
         """Draw the parameters of a new episode in the masked environments; `episode` [N] counts episodes."""
@@ -68,6 +87,12 @@ class Disturbance:
             self.gain.copy_(torch.where(mask, 1 + config.gain_range * (2 * u[:, 1] - 1), self.gain))
             self.delay.copy_(torch.where(mask, (u[:, 2] * (config.latency_steps + 1)).long(), self.delay))
             self.late.mul_(~mask[None, :, None])
+        if self.body is not None:
+            u = self._episode_random.uniform(episode, 7)[:, 3:]
+            lag, inertia = 1 + config.motor_lag_range * (2 * u[:, 0] - 1), 1 + config.inertia_range * (2 * u[:, 1] - 1)
+            drag, sag = config.drag_per_s * u[:, 2], config.battery_sag_per_min / 60 * u[:, 3]
+            drawn = torch.stack((lag, inertia, drag, sag, torch.zeros_like(sag)), -1)
+            self.body.copy_(torch.where(mask[:, None], drawn, self.body))
 
     def delay_action(self, action: Tensor) -> Tensor:
         """Return the action [N, A] that arrives now. Call it once per decision."""
@@ -78,7 +103,9 @@ class Disturbance:
         return self.late.gather(0, self.delay[None, :, None].expand(1, -1, action.shape[1]))[0]
 
     def update_wind(self, dt_s: float) -> None:
-        """Advance the wind (an Ornstein-Uhlenbeck process) by one decision of `dt_s`."""
+        """Advance the wind (an Ornstein-Uhlenbeck process) and the battery by one decision of `dt_s`."""
+        if self.body is not None:
+            self.body[:, 4].add_(dt_s)
         if self.config.wind_mps2:
             keep = math.exp(-dt_s / self.config.wind_change_s)
             fresh = self.config.wind_mps2 * math.sqrt(1 - keep * keep)

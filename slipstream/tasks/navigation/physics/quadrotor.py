@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +16,15 @@ GRAVITY_MPS2 = 9.81
 VELOCITY_GAIN = 2.2  # 1/s, of the controller; its inverse is the time constant of the lag
 
 
+class Body(NamedTuple):
+    """How the rigid body of each drone differs from the nominal one, which its controller expects; [N] each."""
+
+    lag: Tensor  # times the nominal time constant of the rotors
+    inertia: Tensor  # times the nominal one
+    drag_per_s: Tensor  # deceleration per speed
+    thrust: Tensor  # share of the rotors' thrust that the battery still gives
+
+
 @dataclass
 class Variation:
     """The difference of each drone from the nominal one; ones and zeros without randomization."""
@@ -22,6 +32,11 @@ class Variation:
     mass: Tensor  # [N] times the nominal mass, unknown to the controller
     gain: Tensor  # [N] times the nominal velocity gain
     push_mps2: Tensor  # [N, 3] acceleration by wind
+    body: Body | None = None
+
+    def air(self, vel: Tensor) -> Tensor:
+        """Return the acceleration [N, 3] by wind and drag at velocities [N, 3]."""
+        return self.push_mps2 if self.body is None else self.push_mps2 - self.body.drag_per_s[:, None] * vel
 
     @classmethod
     def none(cls, num: int, device: torch.device | str) -> Variation:
@@ -54,7 +69,7 @@ class VelocityLag:
     def advance(self, command: Tensor, variation: Variation) -> None:
         """Take one physics step towards the velocity `command` [N, 3] (m/s, world axes)."""
         gain = (VELOCITY_GAIN * variation.gain / variation.mass)[:, None]
-        self.vel.add_(gain * (command - self.vel) + variation.push_mps2, alpha=self.dt_s)
+        self.vel.add_(gain * (command - self.vel) + variation.air(self.vel), alpha=self.dt_s)
         self.pos.add_(self.vel, alpha=self.dt_s)
 
 
@@ -131,13 +146,19 @@ class Quadrotor:
         rotation = quat_to_matrix(self.quat)
         thrust = self._controller(command, rotation, variation.gain)
         target = (thrust / self._max_thrust).clamp(0, 1).sqrt()
-        self.throttle.add_(self.airframe.throttle_closing * (target - self.throttle))
-        wrench = (self.throttle.square() * self._max_thrust) @ self._wrench.T  # [N, 4]
-        spin_up = wrench[:, :3] - torch.linalg.cross(self.omega, self._inertia * self.omega)
-        self.omega.add_(spin_up / self._inertia, alpha=self.dt_s)
+        closing: Any = self.airframe.throttle_closing
+        power: Any = self._max_thrust
+        inertia = self._inertia
+        if (body := variation.body) is not None:
+            closing = 1 - (1 - closing) ** (1 / body.lag)[:, None]
+            power, inertia = power * body.thrust[:, None], inertia * body.inertia[:, None]
+        self.throttle.add_(closing * (target - self.throttle))
+        wrench = (self.throttle.square() * power) @ self._wrench.T  # [N, 4]
+        spin_up = wrench[:, :3] - torch.linalg.cross(self.omega, inertia * self.omega)
+        self.omega.add_(spin_up / inertia, alpha=self.dt_s)
         self.quat.copy_(quat_rotate_by(self.quat, self.omega * self.dt_s))
         lift = wrench[:, 3] / (self.airframe.mass_kg * variation.mass)
-        accel = rotation[..., 2] * lift[:, None] + variation.push_mps2
+        accel = rotation[..., 2] * lift[:, None] + variation.air(self.vel)
         accel[:, 2] -= GRAVITY_MPS2
         self.vel.add_(accel, alpha=self.dt_s)
         self.pos.add_(self.vel, alpha=self.dt_s)
