@@ -39,6 +39,7 @@ class _Field:
         drone_of_body[self.drone_bodies] = np.arange(len(self.qpos))
         self.drone_of_body = drone_of_body[model.body_rootid]
         self.nominal_mass, self.nominal_inertia = model.body_mass.copy(), model.body_inertia.copy()
+        self.nominal_dofs = model.dof_M0.reshape(-1, 6).copy()  # mass and inertia again, which MuJoCo uses for one body
         self.nominal_lag, self.nominal_gear = model.actuator_dynprm[:, 0].copy(), model.actuator_gear.copy()
         self._drone_of_geom = self.drone_of_body[model.geom_bodyid]
         kinds = {STATIC: STANDING, MOVING: MOVER, DRONES: 0}
@@ -138,6 +139,7 @@ class MujocoDrones:
             own = field.drone_of_body[ours]
             field.model.body_mass[ours] = field.nominal_mass[ours] * mass[own]
             field.model.body_inertia[ours] = field.nominal_inertia[ours] * inertia[own, None]
+            field.model.dof_M0[:] = (field.nominal_dofs * np.stack((mass, inertia), 1).repeat(3, 1)).ravel()
             field.model.actuator_dynprm[:, 0] = field.nominal_lag * lag.repeat(4)
             field.model.actuator_gear[:] = field.nominal_gear * thrust.repeat(4)[:, None]
 
