@@ -37,7 +37,7 @@ from slipstream.tasks.navigation.physics.places import (
     half_side,
     read_routes,
 )
-from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS
+from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS, Airframe, Quadrotor
 from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
 from slipstream.tasks.navigation.rules import Rules
@@ -107,6 +107,7 @@ class NavigationConfig:
     observe: str | None = None  # my_module:function of a NavigationState: observations [N, ...], by name
     boundary: str = "none"  # terminate: an episode ends where the drone leaves the map to fly around the obstacles
     dynamics: str = "velocity_lag"  # or quadrotor
+    drone: str | None = None  # YAML file of the quadrotor's parameters (docs/change-navigation.md)
     actions: str = "continuous"  # or discrete
     max_speed_mps: float = 2.0  # on each axis
     discrete_speeds_mps: list[float] = field(default_factory=lambda: [-2.0, 0.0, 2.0])  # on each axis: 27 actions
@@ -140,6 +141,8 @@ class NavigationConfig:
             )
         if self.dynamics == "velocity_lag" and (names := self.disturbance.of_rigid_body):
             raise ValueError(f"env.disturbance.{names[0]} changes a rigid body: add env.dynamics=quadrotor")
+        if self.drone is not None and self.dynamics != "quadrotor":
+            raise ValueError(f"env.drone={self.drone} describes a rigid body: add env.dynamics=quadrotor")
         if self.boundary not in BOUNDARIES:
             raise ValueError(f"unknown boundary '{self.boundary}': use {' or '.join(BOUNDARIES)}")
         if self.actions not in ("continuous", "discrete"):
@@ -309,7 +312,10 @@ class NavigationEnv(TensorEnv):
             lidar = VoxelLidar(config.lidar, self.voxels, self.world_of, config.body_radius_m)
         else:
             lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
-        return lidar, DYNAMICS[config.dynamics](self.num_envs, config.dt_s, self.device)
+        drone = self.num_envs, config.dt_s, self.device
+        if config.drone is not None:
+            return lidar, Quadrotor(*drone, Airframe.read(Path(config.drone)))
+        return lidar, DYNAMICS[config.dynamics](*drone)
 
     # -- episodes ----------------------------------------------------------------------------------------------------
 

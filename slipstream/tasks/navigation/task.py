@@ -47,7 +47,17 @@ class NavigationTask(Task):
 
     def check_page(self, env_config: Any) -> None:
         """Raise ConfigError for an env that the page does not have: it has the boxes, sensors and dynamics."""
-        names = ("map", "goals", "terminate", "observe", "shield", "lidar.fov_deg", "camera.yaws_deg", *PAGE_CONSTANTS)
+        names = (
+            "map",
+            "drone",
+            "goals",
+            "terminate",
+            "observe",
+            "shield",
+            "lidar.fov_deg",
+            "camera.yaws_deg",
+            *PAGE_CONSTANTS,
+        )
         given, plain = (flat_settings(asdict(config)) for config in (env_config, NavigationConfig()))
         others = [f"env.{name}={show(given[name])}" for name in names if given[name] != plain[name]]
         others = [word for word in others if word != "env.goals=opposite"]  # goals of the training

@@ -11,7 +11,7 @@ import numpy as np
 from slipstream.config.help import ConfigError
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
-from slipstream.tasks.navigation.physics.quadrotor import GRAVITY_MPS2
+from slipstream.tasks.navigation.physics.quadrotor import GRAVITY_MPS2, Airframe
 
 DRONE = Path(__file__).with_name("drone.xml")
 HULL_HEIGHT_M = 0.1
@@ -44,14 +44,19 @@ class Drone:
     has_lag: bool  # whether the controls are filtered
 
     @classmethod
-    def read(cls, sim: SimConfig) -> Drone:
-        """Read the drone of `sim`. Raises ConfigError for a file that does not keep the contract of docs/mujoco.md."""
+    def read(cls, sim: SimConfig, frame: Airframe | None = None, lag_s: float = 0.0) -> Drone:
+        """Read the drone of `sim`; ours has the parameters of `frame` and its rotor lag.
+
+        Raises ConfigError for a file that does not keep the contract of docs/mujoco.md.
+        """
         mujoco = load_mujoco()
         path = Path(sim.model) if sim.model else DRONE
         if not path.is_file():
             raise FileNotFoundError(f"sim.model={path}: there is no such file")
         try:
             spec = mujoco.MjSpec.from_file(str(path))
+            if frame is not None and not sim.model:
+                _set_frame(spec, frame, lag_s)
             _set_hull(spec, sim, mujoco)
             model = spec.compile()
         except ValueError as error:
@@ -76,6 +81,21 @@ class Drone:
         if (hover < limits[:, 0]).any() or (hover > limits[:, 1]).any():
             raise ConfigError(f"sim.model={path} cannot hover: its rotors need controls of {hover.round(3).tolist()}")
         return cls(spec, model.body(model.jnt_bodyid[0]).name, inertia, mixer, hover, limits, model.na == 4)
+
+
+def _set_frame(spec: Any, frame: Airframe, lag_s: float) -> None:
+    """Give our drone the parameters of `env.drone`."""
+    spec.body("drone").mass, spec.body("drone").inertia = frame.mass_kg, frame.inertia
+    for name, angle_deg, spin in zip(
+        ("front", "left", "back", "right"), frame.rotor_angles_deg, frame.rotor_spin, strict=True
+    ):
+        angle, rotor = np.radians(angle_deg), spec.actuator(name)
+        spec.site(name).pos = frame.arm_m * np.cos(angle), frame.arm_m * np.sin(angle), 0
+        rotor.gear, rotor.ctrlrange, rotor.dynprm[0] = (
+            (0, 0, 1, 0, 0, -frame.drag_m * spin),
+            (0, frame.max_thrust_n),
+            lag_s,
+        )
 
 
 def _set_hull(spec: Any, sim: SimConfig, mujoco: Any) -> None:

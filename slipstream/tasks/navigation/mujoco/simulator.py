@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.model import DRONES, MOVING, STATIC, Drone, build_field, load_mujoco
 from slipstream.tasks.navigation.physics.lidar import LidarConfig, Rays, Scan, level_rotation
 from slipstream.tasks.navigation.physics.obstacles import MovingObstacles
-from slipstream.tasks.navigation.physics.quadrotor import Variation, thrust_and_attitude
+from slipstream.tasks.navigation.physics.quadrotor import VELOCITY_GAIN, Airframe, Variation, thrust_and_attitude
 
 LEAST_LIFT_G = 0.3  # that the autopilot demands
 CAUSES = ("", "ground", "standing", "moving", "height")  # of a collision; height: the limits of the task
@@ -65,18 +66,25 @@ class MujocoDrones:
         num: drones over all maps, in equal shares, those of the first map first.
         dt_s: time of one `advance`.
         movers: the moving obstacles, which the caller advances.
+        frame: the drone's parameters, without `sim.model`.
     """
 
     state_names = ("pos", "vel", "yaw")
 
     def __init__(
-        self, sim: SimConfig, worlds: Sequence[np.ndarray], num: int, dt_s: float, movers: MovingObstacles | None = None
+        self,
+        sim: SimConfig,
+        worlds: Sequence[np.ndarray],
+        num: int,
+        dt_s: float,
+        movers: MovingObstacles | None = None,
+        frame: Airframe | None = None,
     ) -> None:
         mujoco = load_mujoco()
         if num % len(worlds):
             raise ValueError(f"{num} drones cannot be spread evenly over {len(worlds)} maps")
         self.sim, self.movers, each = sim, movers, num // len(worlds)
-        self.drone = drone = Drone.read(sim)
+        self.drone = drone = Drone.read(sim, frame, 0.0 if frame is None else frame.lag_s(dt_s))
         self.substeps = max(1, round(dt_s * sim.autopilot_hz))
         build = lambda boxes: build_field(boxes, movers, drone, each, dt_s / self.substeps)  # noqa: E731
         self.fields = [_Field(build(boxes), mujoco) for boxes in worlds]
@@ -242,6 +250,29 @@ class MujocoLidar:
         return min(found, range_m) if found >= 0 else range_m
 
 
+def frame_of(config: NavigationConfig) -> Airframe | None:
+    """Return the parameters of `env.drone`."""
+    return None if config.drone is None else Airframe.read(Path(config.drone))
+
+
+def equal_gains(sim: SimConfig, dt_s: float, frame: Airframe | None = None) -> SimConfig:
+    """Return `sim` with the gains, the tilt limit and the rotor lag of our quadrotor."""
+    frame = frame or Airframe()
+    tilt, yaw = (frame.attitude_gain[k] / frame.rate_gain[k] for k in (0, 2))
+    tilt_rate, yaw_rate = (frame.rate_gain[k] / frame.inertia[k] for k in (0, 2))
+    sim = replace(sim, velocity_gain=VELOCITY_GAIN, motor_lag_s=frame.lag_s(dt_s), max_tilt_deg=frame.max_tilt_deg)
+    return replace(sim, attitude_gain=(tilt, yaw), rate_gain=(tilt_rate, yaw_rate))
+
+
+def own_gains(sim: SimConfig, dt_s: float, frame: Airframe | None) -> SimConfig:
+    """Return `sim` with the gains of `env.drone`, where the user has set no others."""
+    if frame is None or sim.model:
+        return sim
+    own, plain = equal_gains(sim, dt_s, frame), SimConfig()
+    gains = ("velocity_gain", "motor_lag_s", "max_tilt_deg", "attitude_gain", "rate_gain")
+    return replace(sim, **{name: getattr(own, name) for name in gains if getattr(sim, name) == getattr(plain, name)})
+
+
 class MujocoEnv(NavigationEnv):
     """NavigationEnv with MuJoCo's rigid bodies, rays and contacts, for evaluations on a CPU.
 
@@ -259,7 +290,9 @@ class MujocoEnv(NavigationEnv):
         config, movers = self.config, self.movers if self.movers.count else None
         seen = movers if config.lidar_sees_moving or config.camera.count else None
         lidar = MujocoLidar(config.lidar, boxes, self.num_envs, seen)
-        self.simulated = MujocoDrones(self.sim, boxes, self.num_envs, config.dt_s, movers)
+        frame = frame_of(config)
+        self.sim = own_gains(self.sim, config.dt_s, frame)
+        self.simulated = MujocoDrones(self.sim, boxes, self.num_envs, config.dt_s, movers, frame)
         return lidar, self.simulated
 
     def _advance_physics(self, command: Tensor, steps: int) -> None:

@@ -17,9 +17,16 @@ from slipstream.tasks.navigation import evaluation
 from slipstream.tasks.navigation.evaluation import Flights, NavigationEvaluateConfig
 from slipstream.tasks.navigation.mujoco.config import SimConfig
 from slipstream.tasks.navigation.mujoco.model import MOVING, STATIC
-from slipstream.tasks.navigation.mujoco.simulator import CAUSES, MujocoDrones, MujocoLidar
+from slipstream.tasks.navigation.mujoco.simulator import (
+    CAUSES,
+    MujocoDrones,
+    MujocoLidar,
+    equal_gains,
+    frame_of,
+    own_gains,
+)
 from slipstream.tasks.navigation.physics.lidar import Lidar, Rays, VoxelLidar
-from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS, VELOCITY_GAIN, Airframe, Variation
+from slipstream.tasks.navigation.physics.quadrotor import Airframe, Quadrotor, Variation, VelocityLag
 from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
 from slipstream.ui.tables import TextTable, format_rate, progress_bar
@@ -39,7 +46,7 @@ def validate(
             raise ConfigError(f"{key}={getattr(cfg, key)}: validate flies one policy and writes no file; use eval")
     sim = replace(cfg.sim, name="mujoco")
     with progress_bar("measuring step responses"):
-        steps = step_responses(sim, cfg.env.dynamics, cfg.env.dt_s)
+        steps = step_responses(sim, cfg.env.dynamics, cfg.env.dt_s, frame_of(cfg.env))
     flown: list[tuple[Any, Flights]] = []
     for settings in (SimConfig(), sim):
         env = evaluation.evaluation_env(cfg.env, cfg.eval, device, cfg.seed, settings)
@@ -129,22 +136,16 @@ def _compared(ours: torch.Tensor, theirs: torch.Tensor) -> dict[str, Any]:
 # -- flight ----------------------------------------------------------------------------------------------------------
 
 
-def equal_gains(sim: SimConfig, dt_s: float) -> SimConfig:
-    """Return `sim` with the gains, the tilt limit and the rotor lag of our quadrotor."""
-    frame = Airframe()
-    tilt, yaw = (frame.attitude_gain[k] / frame.rate_gain[k] for k in (0, 2))
-    tilt_rate, yaw_rate = (frame.rate_gain[k] / frame.inertia[k] for k in (0, 2))
-    lag_s = -dt_s / math.log(1 - frame.throttle_closing)
-    sim = replace(sim, velocity_gain=VELOCITY_GAIN, motor_lag_s=lag_s, max_tilt_deg=frame.max_tilt_deg)
-    return replace(sim, attitude_gain=(tilt, yaw), rate_gain=(tilt_rate, yaw_rate))
-
-
-def step_responses(sim: SimConfig, dynamics: str, dt_s: float) -> list[dict[str, Any]]:
+def step_responses(sim: SimConfig, dynamics: str, dt_s: float, frame: Airframe | None = None) -> list[dict[str, Any]]:
     """Return how both simulators follow a velocity command from hover and its reversal, in the rows of a table."""
     rows = []
-    for label, settings, kind in (("equal gains", equal_gains(sim, dt_s), "quadrotor"), ("as flown", sim, dynamics)):
-        ours = _follow(DYNAMICS[kind](len(STEPS), dt_s), dt_s)
-        theirs = _follow(MujocoDrones(settings, [np.zeros((0, 5), np.float32)], len(STEPS), dt_s), dt_s)
+    for label, settings, kind in (
+        ("equal gains", equal_gains(sim, dt_s, frame), "quadrotor"),
+        ("as flown", own_gains(sim, dt_s, frame), dynamics),
+    ):
+        rigid = kind == "quadrotor"
+        ours = _follow(Quadrotor(len(STEPS), dt_s, "cpu", frame) if rigid else VelocityLag(len(STEPS), dt_s), dt_s)
+        theirs = _follow(MujocoDrones(settings, [np.zeros((0, 5), np.float32)], len(STEPS), dt_s, frame=frame), dt_s)
         for k, (name, command) in enumerate(STEPS.items()):
             size, half = max(command), len(ours) // 2
             curves = np.stack((ours[:, k], theirs[:, k]), -1)  # [T, 2] m/s along the command

@@ -4,12 +4,15 @@ controller."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from slipstream.config.help import ConfigError, nearest
+from slipstream.config.overrides import read_yaml
 from slipstream.sim.frames import quat_from_yaw, quat_rotate_by, quat_to_matrix
 
 GRAVITY_MPS2 = 9.81
@@ -75,7 +78,7 @@ class VelocityLag:
 
 @dataclass(frozen=True)
 class Airframe:
-    """The parameters of NavRL's Hummingbird and its controller."""
+    """The parameters of a drone and its controller; the defaults are NavRL's Hummingbird."""
 
     mass_kg: float = 0.716
     inertia: tuple[float, float, float] = (0.007, 0.007, 0.012)  # kg m²
@@ -83,15 +86,74 @@ class Airframe:
     force_constant: float = 8.54858e-6  # N s²
     moment_constant: float = 1.36777e-7  # N m s²
     max_rotor_rad_s: float = 838.0
-    throttle_closing: float = 0.43  # share of the throttle error closed per step
+    throttle_closing: float = 0.43  # share of the throttle error closed per step, without motor_lag_s
+    motor_lag_s: float | None = None  # time constant of the rotors
     attitude_gain: tuple[float, float, float] = (0.7, 0.7, 0.035)  # N m / rad
     rate_gain: tuple[float, float, float] = (0.1, 0.1, 0.025)  # N m s / rad
-    rotor_angles: tuple[float, ...] = (0.0, math.pi / 2, math.pi, 3 * math.pi / 2)  # + layout
+    rotor_angles_deg: tuple[float, ...] = (0.0, 90.0, 180.0, 270.0)  # to the left of the nose; + layout
     rotor_spin: tuple[float, ...] = (-1.0, 1.0, -1.0, 1.0)
     # A full reversal of the vertical command would demand 0.1 g of thrust and tilts beyond 80°. The demand is limited
     # as in a real autopilot; commands of ordinary flight are unchanged.
     least_lift_g: float = 0.3
     max_tilt_deg: float = 60.0
+
+    @classmethod
+    def read(cls, path: Path) -> Airframe:
+        """Read the file of `env.drone`: the names above, each of which may be left out. Raises ConfigError."""
+        given, plain = read_yaml(path), cls()
+        known = [f.name for f in fields(cls) if f.name != "throttle_closing"]
+        if not isinstance(given, dict) or not given:
+            raise ConfigError(f"env.drone={path}: write NAME: VALUE on each line, with names of {', '.join(known)}")
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in known:
+                raise ConfigError(f"env.drone={path}: unknown name {name}{nearest(str(name), known)}")
+            default = getattr(plain, name)
+            numbers, count = (
+                value if isinstance(value, list) else [value],
+                len(default) if isinstance(default, tuple) else 1,
+            )
+            is_signed = name in ("rotor_angles_deg", "rotor_spin")
+            if len(numbers) != count or not all(
+                isinstance(x, (int, float)) and math.isfinite(x) and (is_signed or x > 0) for x in numbers
+            ):
+                what = "numbers" if is_signed else "positive numbers"
+                raise ConfigError(f"env.drone={path}: {name} must be {count} {what}, not {value}")
+            values[name] = tuple(map(float, numbers)) if isinstance(default, tuple) else float(numbers[0])
+        frame = cls(**values)
+        if 4 * frame.max_thrust_n < 1.2 * frame.mass_kg * GRAVITY_MPS2 or frame.max_tilt_deg > 80:
+            raise ConfigError(
+                f"env.drone={path}: its rotors lift {4 * frame.max_thrust_n / GRAVITY_MPS2:.3g} kg, and "
+                f"{1.2 * frame.mass_kg:.3g} kg are the least for mass_kg={frame.mass_kg:g}; max_tilt_deg is at most 80"
+            )
+        if not torch.linalg.cond(frame.wrench()) < 1e6:
+            raise ConfigError(f"env.drone={path}: rotor_angles_deg and rotor_spin do not give torques around all axes")
+        return frame
+
+    @property
+    def max_thrust_n(self) -> float:
+        """The thrust of one rotor."""
+        return self.force_constant * self.max_rotor_rad_s**2
+
+    @property
+    def drag_m(self) -> float:
+        """The yaw torque (N m) per thrust (N) of a rotor."""
+        return self.moment_constant / self.force_constant
+
+    def lag_s(self, dt_s: float) -> float:
+        """Return the time constant of the rotors in steps of `dt_s`."""
+        return self.motor_lag_s or -dt_s / math.log(1 - self.throttle_closing)
+
+    def wrench(self) -> Tensor:
+        """Return the matrix [4, 4] from the rotors' thrusts (N) to torques and lift."""
+        angle, spin = torch.deg2rad(torch.tensor(self.rotor_angles_deg)), torch.tensor(self.rotor_spin)
+        rows = (
+            self.arm_m * torch.sin(angle),
+            -self.arm_m * torch.cos(angle),
+            -self.drag_m * spin,
+            torch.ones_like(angle),
+        )
+        return torch.stack(rows)
 
 
 class Quadrotor:
@@ -99,9 +161,13 @@ class Quadrotor:
 
     state_names: tuple[str, ...] = ("pos", "vel", "quat", "omega", "throttle", "yaw_held")
 
-    def __init__(self, num: int, dt_s: float, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, num: int, dt_s: float, device: torch.device | str = "cpu", airframe: Airframe | None = None
+    ) -> None:
         self.dt_s = dt_s
-        self.airframe = frame = Airframe()
+        self.airframe = frame = airframe or Airframe()
+        lag_s = frame.motor_lag_s
+        self._closing = frame.throttle_closing if lag_s is None else 1 - math.exp(-dt_s / lag_s)
         make = lambda *values: torch.tensor(values, device=device)  # noqa: E731
         self.pos = torch.zeros(num, 3, device=device)
         self.vel = torch.zeros(num, 3, device=device)
@@ -109,15 +175,12 @@ class Quadrotor:
         self.quat[:, 0] = 1.0
         self.omega = torch.zeros(num, 3, device=device)  # body rates, rad/s
         self.yaw_held = torch.zeros(num, device=device)
-        self._max_thrust = frame.force_constant * frame.max_rotor_rad_s**2  # N, of one rotor
+        self._max_thrust = frame.max_thrust_n
         self._hover = math.sqrt(frame.mass_kg * GRAVITY_MPS2 / 4 / self._max_thrust)
         self.throttle = torch.full((num, 4), self._hover, device=device)
         self._inertia = make(*frame.inertia)
         self._attitude_gain, self._rate_gain = make(*frame.attitude_gain), make(*frame.rate_gain)
-        angle, spin = torch.tensor(frame.rotor_angles), torch.tensor(frame.rotor_spin)
-        drag = frame.moment_constant / frame.force_constant  # N m of yaw per N of thrust
-        rows = (frame.arm_m * torch.sin(angle), -frame.arm_m * torch.cos(angle), -drag * spin, torch.ones_like(angle))
-        wrench = torch.stack(rows)  # [4, 4]: rotor thrusts (N) to torques and lift
+        wrench = frame.wrench()
         self._wrench, self._mixer = wrench.to(device), torch.linalg.inv(wrench.double()).float().to(device)
 
     @property
@@ -146,7 +209,7 @@ class Quadrotor:
         rotation = quat_to_matrix(self.quat)
         thrust = self._controller(command, rotation, variation.gain)
         target = (thrust / self._max_thrust).clamp(0, 1).sqrt()
-        closing: Any = self.airframe.throttle_closing
+        closing: Any = self._closing
         power: Any = self._max_thrust
         inertia = self._inertia
         if (body := variation.body) is not None:
