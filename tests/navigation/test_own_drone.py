@@ -84,11 +84,14 @@ def test_an_evaluation_flies_it_in_both_simulators(heavy):
         ("rotor_spin: [1, 1, 1, 1]", "do not give torques around all axes"),
         ("- 1", "write NAME: VALUE on each line"),
         ("mass_kg: .nan", "mass_kg must be"),
+        ("mass_kg: true", "mass_kg must be"),
+        (None, "there is no such file"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_sentence(text, match, tmp_path):
     path = tmp_path / "wrong.yaml"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with pytest.raises(ConfigError, match=match):
         NavigationEnv(1, config=NavigationConfig(num_obstacles=0, dynamics="quadrotor", drone=str(path)))
 

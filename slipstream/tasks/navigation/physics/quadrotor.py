@@ -100,6 +100,8 @@ class Airframe:
     @classmethod
     def read(cls, path: Path) -> Airframe:
         """Read the file of `env.drone`: the names above, each of which may be left out. Raises ConfigError."""
+        if not path.is_file():
+            raise ConfigError(f"env.drone={path}: there is no such file")
         given, plain = read_yaml(path), cls()
         known = [f.name for f in fields(cls) if f.name != "throttle_closing"]
         if not isinstance(given, dict) or not given:
@@ -108,17 +110,13 @@ class Airframe:
         for name, value in given.items():
             if name not in known:
                 raise ConfigError(f"env.drone={path}: unknown name {name}{nearest(str(name), known)}")
-            default = getattr(plain, name)
-            numbers, count = (
-                value if isinstance(value, list) else [value],
-                len(default) if isinstance(default, tuple) else 1,
-            )
-            is_signed = name in ("rotor_angles_deg", "rotor_spin")
-            if len(numbers) != count or not all(
-                isinstance(x, (int, float)) and math.isfinite(x) and (is_signed or x > 0) for x in numbers
-            ):
-                what = "numbers" if is_signed else "positive numbers"
-                raise ConfigError(f"env.drone={path}: {name} must be {count} {what}, not {value}")
+            default, is_signed = getattr(plain, name), name in ("rotor_angles_deg", "rotor_spin")
+            numbers = value if isinstance(value, list) else [value]
+            count = len(default) if isinstance(default, tuple) else 1
+            good = [type(x) in (int, float) and math.isfinite(x) and (is_signed or x > 0) for x in numbers]
+            if len(good) != count or not all(good):
+                sign = "" if is_signed else "positive "
+                raise ConfigError(f"env.drone={path}: {name} must be {count} {sign}numbers, not {value}")
             values[name] = tuple(map(float, numbers)) if isinstance(default, tuple) else float(numbers[0])
         frame = cls(**values)
         if 4 * frame.max_thrust_n < 1.2 * frame.mass_kg * GRAVITY_MPS2 or frame.max_tilt_deg > 80:
@@ -166,8 +164,7 @@ class Quadrotor:
     ) -> None:
         self.dt_s = dt_s
         self.airframe = frame = airframe or Airframe()
-        lag_s = frame.motor_lag_s
-        self._closing = frame.throttle_closing if lag_s is None else 1 - math.exp(-dt_s / lag_s)
+        self._closing = 1 - math.exp(-dt_s / frame.motor_lag_s) if frame.motor_lag_s else frame.throttle_closing
         make = lambda *values: torch.tensor(values, device=device)  # noqa: E731
         self.pos = torch.zeros(num, 3, device=device)
         self.vel = torch.zeros(num, 3, device=device)
