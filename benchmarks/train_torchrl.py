@@ -16,7 +16,7 @@ from tensordict.nn import TensorDictModule
 from torch import Tensor, nn
 from torch.distributions import Beta, Independent
 
-from slipstream.cli.bench import train
+from slipstream.cli import bench
 from slipstream.config import registry
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import TrainConfig
@@ -122,4 +122,4 @@ class _Features(nn.Module):
 
 
 if __name__ == "__main__":
-    raise SystemExit(train.run(sys.argv[1:], {"torchrl": TorchRLTraining}))
+    raise SystemExit(bench.measure_training(sys.argv[1:], {"torchrl": TorchRLTraining}))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slipstream.cli.bench import train as bench_train
+from slipstream.cli import bench
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -56,7 +56,7 @@ def read_only(monkeypatch):
         raise ReadError
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
-    monkeypatch.setattr(bench_train, "measure_all", measure_nothing)
+    monkeypatch.setattr(bench, "measure_all", measure_nothing)
 
 
 @pytest.mark.parametrize("command", commands())

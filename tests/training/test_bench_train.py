@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from slipstream.cli import main
-from slipstream.cli.bench import train
+from slipstream.cli.bench import measure_training
 
 TINY = [
     "env.num_obstacles=20",
@@ -23,10 +23,10 @@ def test_a_form_is_measured(tmp_path, capsys, monkeypatch, form):
         pytest.importorskip("torchrl")
         monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
         peers["torchrl"] = importlib.import_module("train_torchrl").TorchRLTraining
-    monkeypatch.setattr("slipstream.cli.bench.train.MEASURED_S", 0.01)
+    monkeypatch.setattr("slipstream.cli.bench.MEASURED_S", 0.01)
     sizes = [4, 8] if form == "plain" else [4]
     words = [f"sizes={','.join(map(str, sizes))}", f"forms={form}", f"out={tmp_path / 'train.md'}"]
-    assert train.run([*words, *TINY], peers) == 0
+    assert measure_training([*words, *TINY], peers) == 0
     table = (tmp_path / "train.md").read_text()
     assert table.count(f"| {form} |") == len(sizes) and "4 steps, 1 x 2 minibatches" in table
     assert "end to end" in capsys.readouterr().out

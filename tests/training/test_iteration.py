@@ -7,7 +7,7 @@ import torch
 from tiny_runs import TINY
 
 from slipstream import Trainer, train
-from slipstream.cli.bench.train import measure
+from slipstream.cli.bench import measure
 from slipstream.config.compose import load_train
 from slipstream.training.readback import ReadBack
 from slipstream.training.tuning import TrainingTrial, choose_sizes
@@ -62,7 +62,7 @@ def advise(tmp_path):
 
 
 def bench(tmp_path):
-    measure(load_train(OWN), "plain", lambda cfg, device: Trainer(cfg), torch.device("cpu"))
+    measure(load_train(OWN), lambda cfg, device: Trainer(cfg), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("caller", [run_training, tune, advise, bench])
