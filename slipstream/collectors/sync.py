@@ -74,7 +74,7 @@ class SyncDataCollector(Collector):
             exploration_type = torchrl.exploration_of(exploration_type)
             env, policy, postproc = torchrl.adapt(env, policy, postproc)
         self.env = env
-        self.policy = policy if callable(policy) else policy.policy  # a learner stands for its policy
+        self.policy = policy if callable(policy) else getattr(policy, "policy", policy)  # a learner has one
         self.frames_per_batch = frames_per_batch
         self.total_frames = total_frames
         self.ring_size = ring_size
