@@ -1,8 +1,8 @@
 """Closed loops over each transport, in real time: `python benchmarks/fly.py [transports] [maps=3001-3010] [key=value ...]`
 
-Each flight is a `slipstream fly vehicle=mujoco`: pilot and MuJoCo drone in two processes. Every log is decided again, and
-on its observations the policy of torch is asked too. transport=ros1 needs a roscore (ROS_MASTER_URI).
-With faults=KIND@8+1,... each fault is flown over the first map instead.
+Each flight is a `slipstream fly vehicle=mujoco`: pilot and MuJoCo drone in two processes. The transports fly at the same
+time, the maps one after another. Then every log is decided again, and on its observations the policy of torch is asked
+too. transport=ros1 needs a roscore (ROS_MASTER_URI). With faults=KIND@8+1,... the maps are flown with each fault.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 
 def fly_once(words: list[str], folder: Path) -> dict:
+    folder.mkdir()
     log = folder / "flight.mcap"
     command = [sys.executable, "-m", "slipstream", "fly", "vehicle=mujoco", f"out={folder}/flight", f"log={log}"]
     done = subprocess.run([*command, *words, "--force"], capture_output=True, text=True, timeout=300)
@@ -74,36 +77,40 @@ def main() -> None:
         folder = Path(temporary)
         onnx = folder / "policy.onnx"
         export_policy(trained, cfg.task, cfg.env, "onnx", onnx)
-        for transport in transports:
-            for fault in own.get("faults", "").split(","):
-                results, started = [], time.time()
+        faults = own.get("faults", "").split(",")
+
+        def fly_maps(transport: str) -> list[list[dict]]:
+            rows: list[list[dict]] = []
+            for fault in faults:
+                rows.append([])
                 for seed in maps:
                     settings = [f"transport={transport}", f"onnx={onnx}", f"eval.map_seeds=[{seed}]", *words]
-                    found = fly_once(settings + ([f"fault={fault}"] if fault else []), folder)
-                    found["decided"] = logged_difference(found["log"], onnx, policy)
-                    results.append(found)
-                    print(json.dumps({"transport": transport, "fault": fault} | found, default=str), flush=True)
-                states: dict[str, int] = {}
-                for found in results:
-                    for state, count in found["states"].items():
-                        states[state] = states.get(state, 0) + count
-                row = {
-                    "transport": transport,
-                    "fault": fault,
-                    "flights": len(results),
-                    "success": sum(found["success"] for found in results),
-                    "collisions": [found["collision"] for found in results if found["collision"]],
-                    "decisions": sum(found["decided"][0] for found in results),
-                    "differ when replayed": sum(found["decided"][1] for found in results),
-                    "largest difference to torch": max(found["decided"][2] for found in results),
-                    "late p99 ms (worst flight)": max(found["late_ms"]["p99"] for found in results),
-                    "compute p99 ms (median flight)": float(np.median([f["compute_ms"]["p99"] for f in results])),
-                    "states": states,
-                    "braked_after_s": [found["braked_after_s"] for found in results],
-                    "clock_ratio": max(found["clock_ratio"] for found in results),
-                    "minutes": round((time.time() - started) / 60, 1),
-                }
-                print("TABLE", json.dumps(row), flush=True)
+                    settings += [f"fault={fault}"] if fault else []
+                    rows[-1].append(fly_once(settings, folder / f"{transport}-{fault.partition('@')[0]}-{seed}"))
+                    print(json.dumps({"transport": transport, "fault": fault} | rows[-1][-1], default=str), flush=True)
+            return rows
+
+        with ThreadPoolExecutor() as pool:
+            flown = [row for rows in pool.map(fly_maps, transports) for row in rows]
+        for (transport, fault), results in zip(product(transports, faults), flown, strict=True):
+            decided = [logged_difference(found["log"], onnx, policy) for found in results]
+            row = {
+                "transport": transport,
+                "fault": fault,
+                "flights": len(results),
+                "success": sum(found["success"] for found in results),
+                "collisions": [found["collision"] for found in results if found["collision"]],
+                "time_s": round(float(np.mean([found["time_s"] for found in results])), 1),
+                "decisions": sum(counts[0] for counts in decided),
+                "differ when replayed": sum(counts[1] for counts in decided),
+                "largest difference to torch": max(counts[2] for counts in decided),
+                "late p99 ms (worst flight)": max(found["late_ms"]["p99"] for found in results),
+                "compute p99 ms (median flight)": float(np.median([f["compute_ms"]["p99"] for f in results])),
+                "states": dict(sum((Counter(found["states"]) for found in results), Counter())),
+                "braked_after_s": [found["braked_after_s"] for found in results],
+                "clock_ratio": max(found["clock_ratio"] for found in results),
+            }
+            print("TABLE", json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Protocol
 from slipstream.deploy.messages import Message, pack, unpack
 
 TRANSPORTS = ("udp", "dds", "ros1", "mavlink")
-REMEDIES = {"ros1": "apt install python3-rospy python3-nav-msgs"}
+REMEDIES = {"ros1": "apt install python3-rospy python3-nav-msgs python3-sensor-msgs python3-geometry-msgs"}
 LARGEST = 65_507  # bytes of a datagram
 AT_ONCE = 100  # messages taken per call, so that a flood does not stop the loop
 

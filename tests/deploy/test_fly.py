@@ -17,7 +17,7 @@ import pytest
 
 from slipstream.cli import main
 from slipstream.deploy import Cloud, Command, Obstacles, Odometry, Pilot
-from slipstream.deploy.links import UdpLink, split_address
+from slipstream.deploy.links import REMEDIES, UdpLink, split_address
 from slipstream.deploy.loop import FlightLog, fly, replay
 
 SMALL = ["env.map_half_m=3", "env.num_obstacles=4", "env.dyn.num_obstacles=8", "eval.map_seeds=[5]", "threads=1"]
@@ -43,8 +43,9 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def roscore(tmp_path_factory):
     """A real roscore of its own port; skips without one."""
-    if shutil.which("roscore") is None or not os.path.isdir("/usr/lib/python3/dist-packages/nav_msgs"):
-        pytest.skip("needs roscore and rospy (apt install ros-core python3-rospy python3-nav-msgs)")
+    packages = [f"/usr/lib/python3/dist-packages/{name}" for name in ("nav_msgs", "sensor_msgs", "geometry_msgs")]
+    if shutil.which("roscore") is None or not all(map(os.path.isdir, packages)):
+        pytest.skip(f"needs roscore and rospy: apt install ros-core {REMEDIES['ros1'].removeprefix('apt install ')}")
     home, port = tmp_path_factory.mktemp("ros"), free_port()
     settings = {"ROS_HOME": str(home), "ROS_LOG_DIR": str(home), "ROS_IP": "127.0.0.1"}
     settings["ROS_MASTER_URI"] = f"http://127.0.0.1:{port}"
@@ -210,6 +211,42 @@ def test_ros_2_messages_are_parsed_by_rosbags():
         assert back.stamp == pytest.approx(message.stamp)
         assert np.allclose(back.values[:, :3], message.values[:, :3], atol=1e-6)
     assert np.allclose(convert.read("odom", convert.write(ODOMETRY)[1]).values, ODOMETRY.values)
+
+
+ROS_1_SENDER = """
+import time
+from slipstream.deploy.ros1 import Ros1Link
+from tests.deploy.test_fly import CLOUD, OBSTACLES, ODOMETRY
+link = Ros1Link("vehicle")
+for _ in range(1000):
+    for message in (ODOMETRY, CLOUD, OBSTACLES):
+        link.send(message)
+    time.sleep(0.02)
+"""
+
+
+@needs("rosbags")
+@pytest.mark.skipif(shutil.which("rosbag") is None, reason="needs rosbag (apt install ros-core)")
+def test_a_recorded_bag_is_read_by_rosbags(roscore, tmp_path):
+    from rosbags.highlevel import AnyReader
+
+    from slipstream.deploy.ros import RosMessages
+
+    environment, bag = os.environ | roscore, tmp_path / "flight.bag"
+    sender = subprocess.Popen([sys.executable, "-c", ROS_1_SENDER], env=environment, cwd=ROOT)
+    topics = {"odom": ODOMETRY, "points": CLOUD, "obstacles": OBSTACLES}
+    subprocess.run(["rosbag", "record", "--limit=5", "-O", bag, *topics], env=environment, check=True, timeout=60)
+    sender.kill()
+    sender.wait()
+    convert, found = RosMessages({}), {}
+    with AnyReader([bag]) as reader:
+        for connection, _, data in reader.messages():
+            topic = connection.topic.strip("/")
+            found[topic] = convert.read(topic, reader.deserialize(data, connection.msgtype))
+    assert found.keys() == topics.keys()
+    for topic, message in topics.items():
+        assert found[topic].stamp == pytest.approx(message.stamp)
+        assert np.allclose(found[topic].values, message.values, atol=1e-6)
 
 
 @needs("cyclonedds")
