@@ -39,9 +39,9 @@ GOALS = {
 }
 LIMITS = GOALS | {  # folders that are not yet at their goal
     "sim and root": 486,
-    "algorithms": 1882,
-    "checkpoint": 873,
-    "cli": 1364,
+    "algorithms": 1895,  # with policies from the hub
+    "checkpoint": 876,
+    "cli": 1506,  # of it 142 for `card` and `push`
     "collectors": 1631,  # with the Ray cluster, 72 lines that were in config
     "config": 934,
     "envs": 938,
@@ -57,7 +57,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "tests": 33422,
 }
 ROOT_FILES = 4  # Python files directly in the package
-FOLDER_FILES = 18  # one per command in cli/
+FOLDER_FILES = 19  # one per command in cli/
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

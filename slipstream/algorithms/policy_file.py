@@ -16,13 +16,17 @@ from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.load import check_listed, find_file, find_run, is_damage, load_hashed, newest_good
 from slipstream.config import registry
 from slipstream.config.compose import build_section, flat_settings
-from slipstream.config.help import show
+from slipstream.config.help import ConfigError, show
 from slipstream.config.registry import DEFAULT_TASK
 from slipstream.envs.specs import Spec
 from slipstream.models import navrl
 from slipstream.models.encoders import Specs
 from slipstream.models.navrl import is_navrl, load_navrl
 from slipstream.models.policy import ModelConfig
+
+HUB = "hf://"
+WEIGHTS = "policy.safetensors"  # in the folder of `slipstream card`
+NOT_INSTALLED = "needs huggingface_hub: pip install 'slipstream-rl[hub]'"
 
 
 @dataclass
@@ -133,14 +137,14 @@ def load_policy(
     checkpoint.
 
     Args:
-        path: the file or folder, or the name of one of the `shipped_policies`.
+        path: the file or folder, the name of one of the `shipped_policies`, or `hf://OWNER/REPO[/FILE][@REVISION]`.
         later: returns the other sections of its config that the caller uses, so that one error names all words to type.
 
     Raises:
         ConfigError: The file names an algorithm or a network that is not registered (`package.module:Class`) and that
             this process has not been given by the user.
     """
-    path, (state, sha256) = _open(Path(path))
+    path, (state, sha256) = _open(_download(str(path)) if str(path).startswith(HUB) else Path(path))
     check_listed(path, sha256)
     if isinstance(state, dict) and is_navrl(state):
         return LoadedPolicy(state, path, "navrl", sha256)
@@ -187,6 +191,19 @@ def shipped_policies() -> dict[str, Path]:
     """Return the policies that ship with the tasks, by name."""
     folders = [folder for _, folder in registry.task_folders()]
     return {file.stem: file for folder in folders for file in sorted((folder / "weights").glob("*.pt"))}
+
+
+def _download(address: str) -> Path:
+    """Return a file of the Hugging Face Hub, from its cache if it is there."""
+    name, _, revision = address.removeprefix(HUB).partition("@")
+    owner, repository, *file = name.split("/", 2) if "/" in name else ("", name)
+    if not owner or not repository:
+        raise ConfigError(f"{address} must be hf://OWNER/REPO, or a file in it: hf://OWNER/REPO/FILE@REVISION")
+    try:
+        from huggingface_hub import hf_hub_download
+    except ImportError as error:
+        raise ImportError(f"{address} {NOT_INSTALLED}") from error
+    return Path(hf_hub_download(f"{owner}/{repository}", file[0] if file else WEIGHTS, revision=revision or None))
 
 
 def _locate(path: Path) -> Path:

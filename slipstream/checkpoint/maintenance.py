@@ -48,7 +48,11 @@ def export(path: Path, to: str, out: Path | None = None) -> Path:
         if to == "pt":
             write_pt(target, state)
         else:
-            _write_slip(path, target, state, compress=to == "slip")
+            metrics, step = {}, None
+            if is_slip(path):
+                with CheckpointFile(path) as slip:
+                    metrics, step = slip.metrics, slip.step
+            write_state(target, state, to == "slip", metrics, step)
     except (RuntimeError, TypeError, AttributeError) as error:  # such as one memory as two types
         if isinstance(error, SaveError):
             raise
@@ -56,11 +60,10 @@ def export(path: Path, to: str, out: Path | None = None) -> Path:
     return target
 
 
-def _write_slip(path: Path, target: Path, state: Any, compress: bool) -> None:
-    metrics, step = {}, None
-    if is_slip(path):
-        with CheckpointFile(path) as slip:
-            metrics, step = slip.metrics, slip.step
+def write_state(
+    path: Path, state: Any, compress: bool, metrics: dict[str, float] | None = None, step: int | None = None
+) -> None:
+    """Write a complete file of ours, compressed or for any safetensors reader."""
     tree, leaves = flatten(state)
     buffer = Staging().snapshot(leaves)
-    write_slip(target, tree, buffer.layout, buffer.fetch(), compress=compress, metrics=metrics, step=step)
+    write_slip(path, tree, buffer.layout, buffer.fetch(), compress=compress, metrics=metrics or {}, step=step)

@@ -36,6 +36,8 @@ COMMANDS = {
     "advise": "find faster settings:      slipstream advise preset=demo --apply advice.yaml",
     "fly": "fly a drone by messages:   slipstream fly vehicle=mujoco transport=udp | dds | ros1 | mavlink",
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
+    "card": "describe a policy:         slipstream card runs/NAME",
+    "push": "share it on the hub:       slipstream push runs/NAME OWNER/REPO",
     "config": "print the composed config: slipstream config preset=demo algo.epochs=2",
     "map": "look at a map:             slipstream map show plan.yaml env.voxel_m=0.1",
     "sweep": "search settings:           slipstream sweep preset=demo 'algo.learning_rate=log(1e-4,3e-3)' trials=30",
@@ -50,7 +52,7 @@ COMMANDS = {
 }
 # The commands with paths; the others take key=value.
 WITH_PATHS = ("compare", "view", "doctor", "completion", "ckpt", "rollouts", "recording")
-MODULES = {"validate": "eval", "map": "config"}  # commands without a module of their own name
+MODULES = {"validate": "eval", "map": "config", "push": "card"}  # commands without a module of their own name
 # What people who come from elsewhere type.
 OTHER_COMMANDS = {"evaluate": "eval", "enjoy": "eval", "resume": "train", "tune": "sweep", "optimize": "sweep"}
 OTHER_COMMANDS |= {"plot": "compare", "watch": "view", "visualize": "view", "tensorboard": "view", "checkpoint": "ckpt"}

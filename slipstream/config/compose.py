@@ -71,7 +71,7 @@ def help_text(command: str, overrides: Iterable[str] = ()) -> str:
     if command == "eval":
         name = value_of("task", chosen) or registry.DEFAULT_TASK
         note = "  (the defaults of env.* are those of the policy's own training; shown: the task's)\n"
-        return note + describe_keys(_default(name, None), registry.find_task(name).set_by_evaluation)
+        return note + describe_keys(default_config(name, None), registry.find_task(name).set_by_evaluation)
     config = load_train(chosen)
     choices = (
         ("config=null", "a YAML file, or a run folder: the settings to start from"),
@@ -98,7 +98,7 @@ def to_dict(config: Any) -> dict[str, Any]:
 def from_dict(data: dict[str, Any]) -> TrainConfig:
     """Return the training config that `to_dict` gave; names of code in it must be trusted
     (`registry.refuse_unregistered`)."""
-    return build_section(_default(data["task"], data["algo"]["name"]), data)
+    return build_section(default_config(data["task"], data["algo"]["name"]), data)
 
 
 def build_section(default: Any, data: Mapping[str, Any], source: str = "the checkpoint") -> Any:
@@ -151,7 +151,7 @@ def _compose(
             raise ConfigError(
                 f"a resumed run keeps its {key}={saved[key]}: leave {key}={chosen} out, or start a new run"
             )
-    task, default = registry.find_task(name), _default(name, algo)
+    task, default = registry.find_task(name), default_config(name, algo)
     files = _files_of(task, algo, file, of_preset, is_resumed=bool(base)) if algo else []
     typed = [word for word in words if word.key not in (("task", "algo", "preset") if trains else ("task",))]
     defaults = [task.folder / "defaults.yaml"] if task.folder else []
@@ -159,7 +159,7 @@ def _compose(
     return _build(default, _read_words(words, default, command) | {"task": name})
 
 
-def _default(task: str, algo: str | None) -> Any:
+def default_config(task: str, algo: str | None) -> Any:
     """Return the config of a training with the defaults of the dataclasses; of an evaluation if `algo` is None."""
     chosen = registry.find_task(task)
     if algo is None:
@@ -250,7 +250,7 @@ def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[
     # of another task? They are loaded one after the other, since some take a second
     for name in registry.names("task") if command in ("train", "eval") and not hint else ():
         with suppress(ImportError, ConfigError):  # an extra that is not installed
-            if key in settable(_default(name, registry.DEFAULT_ALGORITHM if command == "train" else None)):
+            if key in settable(default_config(name, registry.DEFAULT_ALGORITHM if command == "train" else None)):
                 return ConfigError(f"{what} of this task: it needs task={name}")
     return ConfigError(f"{what}{hint} (--help lists all keys)")
 
