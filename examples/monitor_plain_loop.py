@@ -23,14 +23,11 @@ monitor = PerformanceMonitor()
 batches: queue.Queue[torch.Tensor] = queue.Queue(maxsize=2)
 
 
-@monitor.timer("load")  # in a thread of its own: hidden, as long as the learner need not wait for it
-def load() -> torch.Tensor:
-    return torch.randn(4096, 8).sin()
-
-
 def loader() -> None:
     for _ in range(args.steps):
-        batches.put(load())
+        with monitor.timer("load"):  # in a thread of its own: hidden, as long as the learner need not wait for it
+            x = torch.randn(4096, 8).sin()
+        batches.put(x)
 
 
 monitor.watch_memory(device)  # resident and GPU memory, watched for leaks

@@ -20,6 +20,7 @@ WARM_UP = 0.2  # share of the run that is skipped: allocators and caches fill up
 PARTS = 5  # a leak grows from each part of the rest to the next; three single steps do not
 MIN_RISE = 0.25  # each part rises by at least this share of the mean rise
 
+RESIDENT = "rss_mb"  # the gauge of this process's memory
 Read = Callable[[], float]
 Floats = Any  # a list or an array [n]
 
@@ -45,7 +46,7 @@ class Gauges:
     def __init__(self) -> None:
         self.readers: dict[str, Read] = {}
         self.leak_floors: dict[str, float] = {}  # growth of these gauges beyond the floor is a leak
-        self.parts: dict[str, set[str]] = {}  # gauge -> gauges whose growth is expected in it
+        self.parts: list[str] = []  # gauges whose growth is expected in the resident memory
         self.values: dict[str, float] = {}  # the last ones
         self.errors: dict[str, str] = {}  # why a gauge is disabled
         self.samples: list[tuple[float, dict[str, float]]] = []
@@ -74,7 +75,7 @@ class Gauges:
         leaks = {}
         for name, floor in self.leak_floors.items():
             samples = [(now_s, values) for now_s, values in list(self.samples) if name in values]
-            parts = self.parts.get(name, ())
+            parts = self.parts if name == RESIDENT else ()
             expected = np.array([sum(values.get(part, 0.0) for part in parts) for _, values in samples])
             doubt = EXPECTED_ERROR * float(np.ptp(expected)) if samples else 0.0
             growing = np.array([values[name] for _, values in samples]) - expected
@@ -93,7 +94,7 @@ def memory_gauges(device: Any = None) -> dict[str, Read]:
     """Return readers, in MB, of this process's resident memory and of a CUDA device's allocated and reserved memory."""
     readers: dict[str, Read] = {}
     if sys.platform == "linux":
-        readers["rss_mb"] = _resident_mb
+        readers[RESIDENT] = _resident_mb
     if is_cuda(device):
         import torch
 

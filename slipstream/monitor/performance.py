@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -39,7 +39,7 @@ class Iteration:
     wall_s: float = 0.0
     host: Totals = field(default_factory=new_totals)  # outermost timers of the learner's thread
     device: Totals = field(default_factory=new_totals)  # outermost timers of the learner's device, as they arrived
-    counts: Totals = field(default_factory=new_totals)
+    counts: dict[str, float] = field(default_factory=dict)
 
 
 class PerformanceMonitor:
@@ -85,7 +85,7 @@ class PerformanceMonitor:
         self.depth = 0  # timers running in that thread
 
     def timer(self, name: str, device: Any = None) -> Timer:
-        """Time a `with` block, or every call of the function it decorates; a block that raises is timed too.
+        """Time a `with` block, also one that raises.
 
         With a CUDA `device` the enclosed work is timed there as well. A timer object times one block at a time.
         """
@@ -99,19 +99,14 @@ class PerformanceMonitor:
             series.count += 1
             series.total_ms += duration_ms
 
-    def count(self, name: str, number: float) -> None:
-        """Add to a count of this iteration (frames, episodes, bytes), from any thread."""
-        with self.lock:
-            self.current.counts[name] += number
-
     def tick(self, **counts: float) -> None:
-        """End an iteration, in the learner's thread; `counts` are added as by `count`. The first tick only starts."""
+        """End an iteration, in the learner's thread, with what it made (frames, episodes, bytes). The first tick only
+        starts."""
         now, self.learner = self.clock(), get_ident()
-        for name, number in counts.items():
-            self.count(name, number)
         self._collect_device_times()
         with self.lock:
             ended, self.current = self.current, Iteration()
+            ended.counts = counts
             if self._last_tick_s is not None:  # before the first tick the iteration is not complete
                 ended.wall_s = now - self._last_tick_s
                 self._iterations.append(ended)
@@ -133,14 +128,11 @@ class PerformanceMonitor:
         for name, read in memory_gauges(device).items():
             self.gauge(name, read, LEAK_FLOOR_MB)
 
-    def store(self, name: str, read: Read, of: str = "rss_mb") -> None:
-        """Add a gauge of memory that is expected to grow, such as a replay buffer's.
-
-        `read()` returns the current size in the unit of the gauge `of`; it is subtracted from that gauge in the leak
-        check.
-        """
+    def store(self, name: str, read: Read) -> None:
+        """Add a gauge of memory in MB that is expected to grow, such as a replay buffer's: the leak check subtracts it
+        from the resident memory."""
         self.gauge(name, read)
-        self.gauges.parts.setdefault(of, set()).add(name)
+        self.gauges.parts.append(name)
 
     def leaks(self) -> dict[str, float]:
         """Return the growth per hour of watched gauges that grow steadily, over all of the run but its first fifth."""
@@ -208,13 +200,13 @@ class PerformanceMonitor:
         rows += [("possible leak", f"{name} grows by {rate:,.0f} per hour") for name, rate in self.leaks().items()]
         return "\n".join(["=== Performance Summary ===", *(f"{name:<25}: {text}" for name, text in rows)])
 
-    def metrics(self, window: int = 100, stats: Mapping[str, Mapping[str, float]] | None = None) -> dict[str, float]:
+    def metrics(self, window: int = 100) -> dict[str, float]:
         """Return numbers for a log, once per iteration.
 
         The mean of each timer every time; at most once per second, from the second tick on, also percentiles, exposed
-        waits, rates, gauges and the number of leaks. `stats` is the result of `get_stats`, if it was called anyway.
+        waits, rates, gauges and the number of leaks.
         """
-        stats = self.get_stats(window) if stats is None else stats
+        stats = self.get_stats(window)
         numbers = {name: s["mean"] for name, s in stats.items()}
         now = self.clock()
         if not self._iterations or now - self._metrics_s < METRICS_INTERVAL_S:

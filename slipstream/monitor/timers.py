@@ -1,15 +1,12 @@
-"""Timers as `with` blocks and decorators: about one microsecond each."""
+"""Timers as `with` blocks: about one microsecond each."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-F = TypeVar("F", bound=Callable[..., Any])
 Monitor = Any  # a PerformanceMonitor, whose module imports this one
 Event = Any  # a torch.cuda.Event(enable_timing=True)
 MAX_PENDING = 128  # device measurements in flight; further ones are dropped and counted
@@ -46,21 +43,6 @@ class Timer:
             monitor.depth -= 1
             if not monitor.depth:
                 monitor.current.host[self._name] += seconds
-
-    def __call__(self, function: F) -> F:
-        """Decorate a function: every call is timed."""
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-            raise TypeError(
-                f"a timer around {function.__name__}, a coroutine or generator function, would time only its start: "
-                "use `with monitor.timer(...)` inside it"
-            )
-
-        @functools.wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            with Timer(self._monitor, self._name, self._device):
-                return function(*args, **kwargs)
-
-        return timed  # type: ignore[return-value]
 
 
 class DeviceTimers:

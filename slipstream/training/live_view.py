@@ -18,7 +18,6 @@ from rich.text import Text
 from slipstream.storage.errors import printable
 from slipstream.ui.tables import ProgressLines, format_number, format_percent, format_time
 
-Stats = Mapping[str, Mapping[str, float]]  # as PerformanceMonitor.get_stats() gives them, in ms
 Cell = tuple[str, str]  # label and value
 
 REFRESH_S = 0.5  # drawing takes 3 ms of the loop's time: under 1 %
@@ -41,13 +40,6 @@ SHOWN = (
     ("eval/success", "eval success"),
     ("eval/return", "eval return"),
     ("league/stage", "stage"),
-)
-DETAILS = (  # on a terminal only
-    ("loss/policy", "policy loss"),
-    ("loss/value", "value loss"),
-    ("loss/entropy", "entropy"),
-    ("kl", "kl"),
-    ("lr", "lr"),
 )
 
 
@@ -84,7 +76,6 @@ class LiveView:
         self._metrics: dict[str, float] = {}  # the last value of each, since some come only now and then
         self._recent: deque[tuple[float, dict[str, float]]] = deque()  # episodes of an iteration, and their means
         self._episodes = 0.0  # in `_recent`
-        self._stats: Stats = {}
         self._line_due = False
         self._shown_info = shown_info
         is_live = self.console.is_terminal and not self.console.is_dumb_terminal
@@ -103,15 +94,11 @@ class LiveView:
         elif self._line_due:
             self._print_line()
 
-    def update(self, iteration: int, frames: int, share: float, metrics: Mapping[str, float], stats: Stats) -> None:
-        """Take the state after `iteration`, counted from 1, and `frames` frames in total.
-
-        Args:
-            share: The share of the run that is done, 0 to 1.
-            stats: `PerformanceMonitor.get_stats()`.
-        """
+    def update(self, iteration: int, frames: int, share: float, metrics: Mapping[str, float]) -> None:
+        """Take the state after `iteration`, counted from 1, and `frames` frames in total; `share` of the run is
+        done."""
         now_s = self._clock()
-        self._done, self._share, self._stats = (iteration, frames), min(share, 1.0), stats
+        self._done, self._share = (iteration, frames), min(share, 1.0)
         if self._first is None:
             self._first = (now_s, self._share)
         self._metrics.update(metrics)
@@ -190,9 +177,11 @@ class LiveView:
         bar.add_column(ratio=1)
         percent = Text(format_percent(self._share), no_wrap=True)
         bar.add_row(ProgressBar(total=1.0, completed=self._share, complete_style="cyan"), percent)
-        cells = [*self._cells(), *_metric_cells(DETAILS, self._metrics)]
-        parts = (bar, _grid(cells, inner), "", _grid(_phase_cells(self._stats), inner))
-        return Panel(Group(*parts), title=Text(self.title), border_style="dim", padding=(0, 1), width=width)
+        cells = [Text.assemble((f"{label} ", "dim"), (value, "bold")) for label, value in self._cells()]
+        for cell in cells:
+            cell.truncate(min(CELL_CHARS, inner))
+        columns = Columns(cells, width=min(CELL_CHARS + 1, inner), padding=0)
+        return Panel(Group(bar, columns), title=Text(self.title), border_style="dim", padding=(0, 1), width=width)
 
 
 def format_count(number: float) -> str:
@@ -216,19 +205,3 @@ def _value(key: str, value: float | None) -> str:
     if key.rpartition("/")[2] in RATES:
         return format_percent(value)
     return format_number(value)
-
-
-def _phase_cells(stats: Stats) -> list[Cell]:
-    """Return the share and the mean of each phase, the longest first. "outer/inner" timers are part of the outer
-    one."""
-    phases = sorted((-s["total"], name, s["mean"]) for name, s in stats.items() if "/" not in name)
-    all_ms = sum(total for total, _, _ in phases) or 1.0
-    return [(name, f"{100 * total / all_ms:.0f} % {mean:,.1f} ms") for total, name, mean in phases]
-
-
-def _grid(cells: list[Cell], width: int) -> Columns:
-    """Return the cells in as many columns as fit `width`."""
-    texts = [Text.assemble((f"{label} ", "dim"), (value, "bold")) for label, value in cells]
-    for text in texts:
-        text.truncate(min(CELL_CHARS, width))
-    return Columns(texts, width=min(CELL_CHARS + 1, width), padding=0)

@@ -276,8 +276,7 @@ class RunOutputs:
         trainer = self.trainer
         self._iteration = it + 1
         fps = trainer.frames_per_batch * len(read) / self.clock.lap() if read else 0.0
-        stats = self.monitor.get_stats()
-        found = self.monitor.metrics(stats=stats)
+        found = self.monitor.metrics()
         perf = {f"perf/{name}": value for name, value in found.items()}
         if "learn" in found:
             perf["perf/policy_training"] = found["learn"]  # the name of NavRL's logs
@@ -290,7 +289,7 @@ class RunOutputs:
             metrics = values | self._evaluations.get(past, {}) | {"fps": fps}
             frames = trainer.frames - (it - past) * trainer.frames_per_batch
             self._rows.append((past, frames, values, {"fps": fps} | perf, saves, self.log.elapsed_s()))
-            self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock.share()), metrics, stats)
+            self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock.share()), metrics)
         self._write_rows()
         if trainer.cfg.summary_interval and (it + 1) % trainer.cfg.summary_interval == 0:
             self.view.print(summary(self.monitor, self.saver, self.start))

@@ -87,25 +87,25 @@ def leaks_of(held_mb, own_mb):
     are its own."""
     clock = Clock()
     monitor = PerformanceMonitor(clock=clock)
-    monitor.store("replay_mb", lambda: own_mb(clock.now_s), of="held_mb")
-    monitor.gauge("held_mb", lambda: held_mb(clock.now_s), leak_floor=16)
+    monitor.store("replay_mb", lambda: own_mb(clock.now_s))
+    monitor.gauge("rss_mb", lambda: held_mb(clock.now_s), leak_floor=16)
     clock.now_s = 0.0
     for _ in range(300):
         clock.now_s += 1
         monitor.tick()
     shown = monitor.metrics()
-    assert (shown["replay_mb"], shown["held_mb"]) == (own_mb(300), held_mb(300))  # as they are
+    assert (shown["replay_mb"], shown["rss_mb"]) == (own_mb(300), held_mb(300))  # as they are
     return list(monitor.leaks())
 
 
 def test_a_buffer_that_fills_up_is_no_leak_if_its_size_is_known():
-    assert leaks_of(lambda s: 500 + 4 * s, lambda s: 0.0) == ["held_mb"]
+    assert leaks_of(lambda s: 500 + 4 * s, lambda s: 0.0) == ["rss_mb"]
     assert leaks_of(lambda s: 500 + 4 * s, lambda s: 4 * s) == []
     assert leaks_of(lambda s: 500 + 4.1 * s, lambda s: 4 * s) == []  # an allocator's rounding
 
 
 def test_a_leak_beside_a_buffer_that_fills_up_is_found():
-    assert leaks_of(lambda s: 500 + 5 * s, lambda s: 4 * s) == ["held_mb"]
+    assert leaks_of(lambda s: 500 + 5 * s, lambda s: 4 * s) == ["rss_mb"]
 
 
 def test_a_gauge_that_fails_is_read_no_more_and_says_why(clock):

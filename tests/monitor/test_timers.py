@@ -38,19 +38,6 @@ def test_a_window_limits_all_but_count_and_total(clock):
     assert monitor.get_stats(window=1)["learn"]["p50"] == pytest.approx(20)
 
 
-def test_a_decorated_function_is_timed_at_every_call(monitor, clock):
-    @monitor.timer("descend")
-    def descend(depth: int) -> int:
-        clock.pass_ms(1)
-        return depth and descend(depth - 1)
-
-    assert descend(2) == 0
-    descend(0)
-    stats = monitor.get_stats()["descend"]
-    assert stats["count"] == 4
-    assert stats["total"] == pytest.approx(3 + 2 + 1 + 1)
-
-
 def test_a_block_that_raises_is_timed(monitor, clock):
     with pytest.raises(RuntimeError, match="broken"), monitor.timer("learn"):
         clock.pass_ms(3)
@@ -169,13 +156,6 @@ def test_only_the_window_and_no_time_before_the_first_tick_counts(clock):
     assert monitor.get_throughput(window=2) == pytest.approx({"iterations": 50, "frames": 400})
 
 
-def test_counts_come_from_any_thread(monitor, clock):
-    in_a_thread(lambda: [monitor.count("bytes", 25) for _ in range(4)])
-    clock.pass_ms(500)
-    monitor.tick(frames=3)
-    assert monitor.get_throughput() == pytest.approx({"iterations": 2, "bytes": 200, "frames": 6})
-
-
 def test_before_the_first_iteration_there_is_nothing(clock):
     monitor = PerformanceMonitor(clock=clock)
     assert monitor.get_exposed() == {} and monitor.get_throughput() == {}
@@ -198,14 +178,3 @@ def test_the_log_gets_means_always_and_the_rest_once_a_second(monitor, clock):
         (True,) * 3,
     ]
     assert found[0]["frames_per_s"] == pytest.approx(10)
-
-
-@pytest.mark.parametrize("kind", ["coroutine", "generator"])
-def test_functions_that_only_start_when_called_are_refused(monitor, kind):
-    async def coroutine() -> None: ...
-
-    def generator():
-        yield 1
-
-    with pytest.raises(TypeError, match=f"around {kind}, a coroutine or generator function"):
-        monitor.timer("x")({"coroutine": coroutine, "generator": generator}[kind])
