@@ -41,7 +41,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "sim and root": 486,
     "algorithms": 1895,  # with policies from the hub
     "checkpoint": 876,
-    "cli": 1506,  # of it 142 for `card` and `push`
+    "cli": 1623,  # of it 142 for `card` and `push`, 117 for `exploit`
     "collectors": 1631,  # with the Ray cluster, 72 lines that were in config
     "config": 934,
     "envs": 938,
@@ -51,13 +51,13 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "replay": 2635,
     "rollouts": 723,
     "storage": 3206,
-    "tasks": 8560,  # of it 1,600 for own worlds, 100 for own drones (a file, bodies), 240 for real drones; duels shrink
+    "tasks": 8520,  # of it 1,600 for own worlds, 100 for own drones (a file, bodies), 240 for real drones; duels shrink
     "training": 2363,
     "viewer": 771,
     "tests": 33422,
 }
 ROOT_FILES = 4  # Python files directly in the package
-FOLDER_FILES = 19  # one per command in cli/
+FOLDER_FILES = 20  # one per command in cli/
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "map": "look at a map:             slipstream map show plan.yaml env.voxel_m=0.1",
     "sweep": "search settings:           slipstream sweep preset=demo 'algo.learning_rate=log(1e-4,3e-3)' trials=30",
     "compare": "compare runs:              slipstream compare runs/A runs/B",
+    "exploit": "find an agent's holes:     slipstream exploit checkpoint=runs/NAME max_time_s=170",
     "play": "fly against the agents:    slipstream play opponent=crank",
     "view": "watch runs and flights:    slipstream view [RUN | FOLDER | RECORDING]",
     "doctor": "check the installation:    slipstream doctor",

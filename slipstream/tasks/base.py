@@ -120,6 +120,8 @@ class Task:
     evaluation_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, in place of those of the policy's training
     names_policies: ClassVar[bool] = False  # whether `evaluate` itself prints which policy files it runs
     export_settings: ClassVar[Mapping[str, Any]] = {}  # of env.*, for the small env that checks an exported policy
+    # Of a training against one frozen agent `{}`, for `slipstream exploit`; `evaluate` plays red= against blue= then.
+    words_against: ClassVar[Sequence[str]] = ()
     game_help: ClassVar[str] = ""  # the keys of its game, for `slipstream play --help`
     shown_info: ClassVar[Sequence[str] | None] = None  # info keys in the terminal and learning.png; None: the first few
 
@@ -137,6 +139,10 @@ class Task:
         """The policy that ships with the task."""
         path = self.folder / "weights" / f"{self.name}.pt" if self.folder else None
         return path if path and path.is_file() else None
+
+    def policy_file(self, name: str) -> str:
+        """Return the path that a policy's name means: the one that ships with the task for `learned`."""
+        return str(self.weights) if name == "learned" and self.weights else name
 
     def check_page(self, env_config: Any) -> None:
         """Raise ConfigError if the viewer's page cannot fly a policy by itself in this env."""

@@ -106,7 +106,7 @@ class Trainer:
         policy = build_network(asdict(cfg.algo), env.observation_spec, env.action_spec, cfg.model).to(device)
         if not cfg.init:
             return policy, ""
-        loaded = load_policy(cfg.init)
+        loaded = load_policy(self.task.policy_file(cfg.init))
         load_weights(policy, loaded.build(env, device), cfg.init)
         other = loaded.other_settings(env)
         return policy, f"init: {loaded.path}{other and f', trained with {other}'}"

@@ -50,6 +50,7 @@ class AirCombatTask(Task):
     evaluation_settings = {"opponent": "placeholder", "reward": "zero"}  # the names of the training may not exist here
     names_policies = True  # of red= and blue=
     export_settings = {"sides": 1}
+    words_against = ("env.opponent={}", "env.sides=1", "league.enabled=false")
     shown_info = ("lost", "draw")  # of the facts of a duel, beside success
     evaluate = staticmethod(evaluation.evaluate)
     record = staticmethod(evaluation.record_game)
