@@ -46,7 +46,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "config": 934,
     "envs": 938,
     "models": 1211,
-    "monitor": 434,
+    "monitor": 438,
     "recordings": 279,
     "replay": 2635,
     "rollouts": 723,

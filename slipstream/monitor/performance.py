@@ -39,7 +39,7 @@ class Iteration:
     wall_s: float = 0.0
     host: Totals = field(default_factory=new_totals)  # outermost timers of the learner's thread
     device: Totals = field(default_factory=new_totals)  # outermost timers of the learner's device, as they arrived
-    counts: dict[str, float] = field(default_factory=dict)
+    counts: Totals = field(default_factory=new_totals)
 
 
 class PerformanceMonitor:
@@ -99,14 +99,19 @@ class PerformanceMonitor:
             series.count += 1
             series.total_ms += duration_ms
 
+    def count(self, name: str, number: float) -> None:
+        """Add to a count of this iteration (frames, episodes, bytes), from any thread."""
+        with self.lock:
+            self.current.counts[name] += number
+
     def tick(self, **counts: float) -> None:
-        """End an iteration, in the learner's thread, with what it made (frames, episodes, bytes). The first tick only
-        starts."""
+        """End an iteration, in the learner's thread; `counts` are added as by `count`. The first tick only starts."""
         now, self.learner = self.clock(), get_ident()
+        for name, number in counts.items():
+            self.count(name, number)
         self._collect_device_times()
         with self.lock:
             ended, self.current = self.current, Iteration()
-            ended.counts = counts
             if self._last_tick_s is not None:  # before the first tick the iteration is not complete
                 ended.wall_s = now - self._last_tick_s
                 self._iterations.append(ended)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-
-CONSOLE = "from slipstream.cli import main; raise SystemExit(main())"
 
 
 @dataclass
@@ -48,13 +44,6 @@ def run_cli(*words: object, cwd: str | Path = ".") -> Result:
     return Result(int(code or 0), out.getvalue(), err.getvalue())
 
 
-def run_process(*words: object, cwd: str | Path = ".") -> Result:
-    """Run a command in a process of its own."""
-    command = [sys.executable, "-c", CONSOLE, *map(str, words)]
-    done = subprocess.run(command, cwd=cwd, env=dict(os.environ), capture_output=True, text=True, timeout=300)
-    return Result(done.returncode, done.stdout, done.stderr)
-
-
 def metrics(run: Path) -> list[dict[str, Any]]:
     """The rows of a run's log."""
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -81,10 +70,3 @@ def contents(state: Any, at: str = "") -> dict[str, Any]:
     else:
         return {}
     return {key: value for part in parts for key, value in part.items()}
-
-
-def flip_byte(path: Path, at: int) -> None:
-    """Change one byte of a file."""
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0xFF
-    path.write_bytes(bytes(data))

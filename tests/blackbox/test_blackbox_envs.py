@@ -1,4 +1,4 @@
-"""The step contract of every env, and the two tasks."""
+"""The contract of the two tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_worlds import CounterEnv, small_navigation
+from small_worlds import small_navigation
 
 from slipstream import AirCombatEnv, BaseAgent, BaseReward, PlaceholderAgent, TensorEnv, ZeroReward
 
@@ -25,36 +25,6 @@ def copied(record):
     return SimpleNamespace(
         **own, **{name: value.clone() for name, value in vars(record).items() if isinstance(value, torch.Tensor)}
     )
-
-
-# -- TensorEnv -------------------------------------------------------------------------------------------------------
-
-
-def test_an_env_resets_on_the_step_after_an_end():
-    env = CounterEnv(2)
-    assert env.reset()["count"].tolist() == [[0, 0, 0], [1, 0, 0]]
-    zero = torch.zeros(2, 1)
-    records = [copied(env.step(zero)) for _ in range(4)]
-    assert [r.valid.tolist() for r in records] == [[True, True], [True, True], [False, True], [True, False]]
-    assert [r.terminated.tolist() for r in records] == [[False, False], [True, False], [False, False], [False, False]]
-    assert [r.truncated.tolist() for r in records] == [[False, False], [False, False], [False, True], [False, False]]
-    assert [r.reward.tolist() for r in records] == [[1, 11], [2, 12], [0, 13], [1, 0]]
-    assert records[1].observation["count"][0].tolist() == [0, 0, 2]  # the final observation
-    assert records[2].observation["count"][0].tolist() == [0, 1, 0]  # of the new episode
-    assert records[2].info["score"][1] == 103
-
-
-def test_bad_actions_are_replaced_and_raised_once():
-    env = CounterEnv(3)
-    env.reset()
-    record = env.step(torch.tensor([[0.0], [torch.nan], [7.0]]))
-    assert record.observation["trace"].isfinite().all()
-    with pytest.raises(ValueError) as caught:
-        env.check()
-    assert "1" in str(caught.value) and "2" in str(caught.value)
-    env.check()
-    with pytest.raises(ValueError):
-        env.step(torch.zeros(2, 1))
 
 
 # -- navigation ------------------------------------------------------------------------------------------------------
@@ -102,34 +72,6 @@ def test_air_combat_keeps_the_contract():
     assert records[3].reward.tolist() == [0.0] * 4 and records[3].observation["enemy"][:, 0].tolist() == pytest.approx(
         [0.6] * 4
     )
-
-
-def test_a_shot_at_a_straight_flyer_wins():
-    env = duels(2, time_scale=60.0)
-    env.reset()
-    fire, hold = torch.tensor([[0.0, 1.0, 1.0]] * 2), torch.tensor([[0.0, 1.0, 0.0]] * 2)
-    record = env.step(fire)
-    assert record.info["shots"].tolist() == [2.0, 2.0]  # every half a second
-    for _ in range(40):
-        record = env.step(hold)
-        if record.terminated.all():
-            break
-    assert (
-        record.terminated.all()
-        and record.info["success"].tolist() == [1.0, 1.0]
-        and record.info["winner"].tolist() == [1.0, 1.0]
-    )
-
-
-def test_time_scale_changes_only_how_often_one_decides():
-    def fly(scale: float, decisions: int):
-        env = duels(3, time_scale=scale)
-        env.reset()
-        for _ in range(decisions):
-            record = env.step(torch.tensor([[0.3, 0.8, 0.0]] * 3))
-        return record.observation["own"]
-
-    assert torch.equal(fly(1.0, 48), fly(8.0, 6))
 
 
 def test_agents_and_rewards_of_ones_own():

@@ -1,4 +1,4 @@
-"""The replay buffer: what goes in comes out, by transitions, n steps, slices, episodes, priorities, goals, files and spilled blocks."""
+"""The replay buffer: what goes in comes out, by transitions, from files, and by the documents' names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from tensordict import TensorDict
 from slipstream import (
     DictReplayBuffer,
     PrefixSum,
-    PrioritizedSampler,
     ReplayBuffer,
     SyncDataCollector,
     compress_image,
-    compress_image_seq,
-    decompress_image,
     decompress_image_seq,
     sample_batch,
 )
@@ -69,58 +66,6 @@ def test_a_transition_holds_what_was_added():
     assert torch.equal(again["observation"], drawn["observation"]) and torch.equal(again["reward"], drawn["reward"])
 
 
-def test_n_steps_sum_discounted_rewards_and_stop_at_the_end_of_an_episode():
-    buffer = filled()
-    drawn = buffer.sample(400, n_step=3, gamma=0.5)
-    for seen, later, reward, discount in zip(
-        drawn["observation"].flatten().tolist(),
-        drawn["next", "observation"].flatten().tolist(),
-        drawn["reward"].tolist(),
-        drawn["discount"].tolist(),
-        strict=True,
-    ):
-        end = {0: 3, 1: 12, 2: 24}[int(seen // 10)]
-        steps = int(min(3, end - seen))
-        assert later == seen + steps
-        assert reward == pytest.approx(sum(0.5**k * 100 * (seen + k) for k in range(steps)))
-        ended_for_good = later in (3, 24)
-        assert discount == pytest.approx(0.0 if ended_for_good else 0.5**steps)
-
-
-def test_episodes_come_whole_and_padded():
-    drawn = filled().sample_episodes(60)
-    lengths = drawn["mask"].sum(1)
-    assert drawn["mask"].shape[0] == 60 and set(lengths.tolist()) == {2, 3, 4}
-    starts = {2: 10.0, 3: 0.0, 4: 20.0}
-    for row, length in zip(drawn["observation"].squeeze(-1), lengths.tolist(), strict=True):
-        assert row[:length].tolist() == [starts[length] + k for k in range(length)] and (row[length:] == 0).all()
-
-
-def test_the_oldest_episode_leaves_first():
-    buffer = ReplayBuffer(7)
-    for first in (0, 10, 20):
-        buffer.add(episode(first, 3))
-    assert len(buffer) == 6 and set(buffer.sample(200)["observation"].flatten().tolist()) == {10, 11, 12, 20, 21, 22}
-
-
-def test_priorities_decide_what_is_drawn():
-    buffer = filled(sampler=PrioritizedSampler(1.0, 1.0), seed=1)
-    every = buffer.sample(200)
-    assert set(every["observation"].flatten().tolist()) == FIRST
-    index, where = np.unique(every["index"].numpy(), return_index=True)
-    seen = every["observation"].flatten().numpy()[where]
-    buffer.update_priority(
-        torch.from_numpy(index), torch.from_numpy(np.where(seen == 21, 3.0, np.where(seen == 0, 1.0, 0.0)))
-    )
-    drawn = buffer.sample(2000)
-    obs = drawn["observation"].flatten()
-    assert ((obs == 21) | (obs == 0)).float().mean() > 0.99
-    assert (obs == 21).float().mean() == pytest.approx(0.75, abs=0.05)
-    weight = drawn["weight"]
-    assert weight.max() <= 1.0 + 1e-6
-    assert float(weight[obs == 0][0] / weight[obs == 21][0]) == pytest.approx(3.0, rel=1e-3)
-
-
 def collected(batches: int = 3) -> tuple[ReplayBuffer, list[TensorDict]]:
     buffer, kept = ReplayBuffer(1000, seed=0), []
     collector = SyncDataCollector(CounterEnv(3), act, 3 * 4)
@@ -168,56 +113,6 @@ def test_a_saved_folder_gives_the_same_draws(tmp_path):
     assert len(ReplayBuffer(100).load(tmp_path / "replay")) == 12
 
 
-def test_a_state_dict_gives_the_same_draws():
-    buffer = filled(sampler="prioritized", seed=5)
-    buffer.update_priority(buffer.sample(5)["index"], torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]))
-    state = buffer.state_dict()
-    assert all(isinstance(value, torch.Tensor) for value in state.values())
-    other = ReplayBuffer(100, sampler="prioritized", seed=99)
-    other.load_state_dict(state)
-    for _ in range(3):
-        a, b = buffer.sample(20), other.sample(20)
-        assert torch.equal(a["index"], b["index"]) and torch.equal(a["weight"], b["weight"])
-        check_transitions(b)
-
-
-def test_past_its_budget_a_buffer_spills_and_still_gives_every_frame(tmp_path):
-    rng = np.random.default_rng(1)
-    buffer = ReplayBuffer(10_000, seed=0, spill_dir=tmp_path / "spill", memory_budget=300_000)
-    episodes = []
-    for _ in range(12):
-        episodes.append(rng.integers(0, 256, (51, 32, 32), dtype=np.uint8))
-        number = np.full(50, len(episodes) - 1)
-        buffer.add(
-            {
-                "observation": episodes[-1],
-                "action": np.arange(50),
-                "episode": number,
-                "reward": np.zeros(50, np.float32),
-            }
-        )
-    for _ in range(20):
-        drawn = buffer.sample(64)
-        for i in range(0, 64, 8):
-            frames, step = episodes[int(drawn["episode"][i])], int(drawn["action"][i])
-            assert np.array_equal(drawn["observation"][i].numpy(), frames[step])
-            assert np.array_equal(drawn["next", "observation"][i].numpy(), frames[step + 1])
-    assert buffer.stats()["spilled_files"] > 0
-    buffer.close()
-
-
-@pytest.mark.parametrize("group", [1, 4, 16])
-def test_frames_are_kept_bit_for_bit_at_every_group(group):
-    frames = np.random.default_rng(group).integers(0, 4, (41, 20, 20), dtype=np.uint8)
-    buffer = ReplayBuffer(1000, group=group)
-    buffer.add({"observation": frames, "action": np.arange(40), "reward": np.ones(40, np.float32)})
-    drawn = buffer.sample(100)
-    step = drawn["action"].numpy()
-    assert np.array_equal(drawn["observation"].numpy(), frames[step]) and np.array_equal(
-        drawn["next", "observation"].numpy(), frames[step + 1]
-    )
-
-
 # -- the documents' names --------------------------------------------------------------------------------------------
 
 
@@ -253,18 +148,6 @@ def test_prefix_sum_finds_episode_and_place():
     for value in (3, 5, 2):
         short.add(value)
     assert np.asarray(short.get_range_idx(np.array([0, 4, 5, 6]))).tolist() == [0, 0, 1, 1]
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-@pytest.mark.parametrize("level", [0, 1, 9])
-def test_images_come_back_bit_for_bit(dtype, level):
-    images = (np.random.default_rng(0).integers(0, 5, (6, 12, 10)) * 3).astype(dtype)
-    one = compress_image(images[0], level)
-    assert isinstance(one, bytes) and np.array_equal(decompress_image(one, (12, 10), dtype), images[0])
-    several = compress_image_seq(images, level=level)
-    back = decompress_image_seq(several, (12, 10), 6, dtype)
-    assert isinstance(several, bytes) and back.dtype == dtype and np.array_equal(back, images)
-    assert np.array_equal(decompress_image_seq(compress_image_seq(list(images)), (12, 10), 6, dtype), images)
 
 
 def test_compressed_images_are_lz4_frames_as_in_the_documents():

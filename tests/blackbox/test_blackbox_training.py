@@ -8,10 +8,9 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
-from cli_runner import contents, metrics, run_cli, run_process, untimed
+from cli_runner import contents, metrics, run_cli, untimed
 
-from slipstream import RolloutStorage, load_checkpoint
+from slipstream import load_checkpoint
 
 COMMON = shlex.split("device=cpu threads=1 quiet=true wandb.mode=disabled model.part=8 model.trunk=[16]")
 WORLD = shlex.split("""
@@ -95,16 +94,6 @@ def test_the_log_has_a_row_an_iteration(navigation):
     assert any(row["episode/count"] > 0 for row in rows)
 
 
-def test_saved_batches_are_numbered_as_the_log(navigation):
-    storage = RolloutStorage(navigation / "rollouts")
-    assert storage.iterations() == [4, 8, 12]
-    batch = storage.load(8)
-    assert batch.batch_size == torch.Size([8, 8]) and batch["observation", "lidar"].shape == (8, 8, 1, 36, 4)
-    assert {"action", "log_prob", "value", "reward", "terminated", "truncated", "done", "valid"} <= set(batch.keys())
-    assert run_cli("rollouts", "verify", navigation).code == 0 and run_cli("ckpt", "verify", navigation).code == 0
-    assert run_cli("rollouts", "info", navigation).code == 0
-
-
 # -- the same run ----------------------------------------------------------------------------------------------------
 
 
@@ -118,14 +107,6 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(navigation, tmp_p
     done = run_cli("train", f"resume={again}", "total_frames=512")  # longer than it was meant to be
     assert done.code == 0, done.err
     assert untimed(again)[6] == untimed(navigation)[6] and len(metrics(again)) == 8
-
-
-def test_a_resumed_run_is_the_run_that_never_stopped(navigation, tmp_path):
-    run = rewound(navigation, tmp_path, 6)
-    done = run_cli("train", f"resume={run}")
-    assert done.code == 0, done.err
-    same_run(navigation, run)
-    assert RolloutStorage(run / "rollouts").iterations() == [4, 8, 12]
 
 
 @pytest.mark.parametrize("kind", RUNS)
@@ -239,13 +220,6 @@ def test_an_env_of_ones_own_trains_resumes_and_is_judged(own):
     assert first.json["episodes"] == 5 and first.json["length"] == 5.0 and np.isfinite(first.json["return"])
     other = run_cli("eval", f"checkpoint={whole}", "eval.num_drones=5", "env.push=0.0", "json=true")
     assert other.json["return"] != first.json["return"]
-
-
-def test_a_process_of_its_own_does_the_same(own):
-    here = train(own, "here", *OWN_RUN, "total_frames=48")
-    done = run_process("train", *COMMON, *OWN_RUN, "total_frames=48", "name=there", cwd=own)
-    assert done.code == 0, done.err
-    same_run(here, own / "runs" / "there")
 
 
 # -- the policies that ship ------------------------------------------------------------------------------------------

@@ -156,6 +156,13 @@ def test_only_the_window_and_no_time_before_the_first_tick_counts(clock):
     assert monitor.get_throughput(window=2) == pytest.approx({"iterations": 50, "frames": 400})
 
 
+def test_counts_come_from_any_thread(monitor, clock):
+    in_a_thread(lambda: [monitor.count("bytes", 25) for _ in range(4)])
+    clock.pass_ms(500)
+    monitor.tick(frames=3)
+    assert monitor.get_throughput() == pytest.approx({"iterations": 2, "bytes": 200, "frames": 6})
+
+
 def test_before_the_first_iteration_there_is_nothing(clock):
     monitor = PerformanceMonitor(clock=clock)
     assert monitor.get_exposed() == {} and monitor.get_throughput() == {}

@@ -192,17 +192,6 @@ def test_a_log_of_other_things_is_one_sentence(tmp_path, capsys, row):
     assert "Error" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "seed", ["[1, 2]", "{a: 1}", "!!bool maybe", "!!int ''", "!!timestamp x", "!!int 0x" + "f" * 9000]
-)
-def test_a_config_of_other_things_is_one_sentence(tmp_path, capsys, seed):
-    path = make_run(tmp_path, "a", 0, 0.1, [0.5])
-    with open(f"{path}/config.yaml", "w") as config:
-        config.write(f"task: navigation\nseed: {seed}\n")
-    code, error = main(["compare", path]), capsys.readouterr().err
-    assert code in (0, 2) and "Error" not in error and "digits" not in error
-
-
 def test_the_default_figure_follows_no_link(tmp_path, capsys):
     (tmp_path / "runs").mkdir()
     (tmp_path / "precious").write_text("precious")

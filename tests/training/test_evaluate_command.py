@@ -24,7 +24,6 @@ from slipstream.training import evaluate
 from slipstream.training.run_folder import RunFolder
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
-FIGURES = {"success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s", "drones"}
 
 WORLD = ["env.map_half_m=4", "env.num_obstacles=3", "env_dyn.num_obstacles=8", "model.trunk=[8]"]
 SHORT = ["eval.num_drones=3", "eval.map_seeds=[11,12]", "eval.max_steps=40", "eval.bootstrap=50", "device=cpu"]

@@ -171,20 +171,6 @@ def test_a_run_with_a_link_that_leads_out_is_refused_by_name(tmp_path, name):
     assert (tmp_path / "precious").read_text() == "precious"
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
-    path = tmp_path / "config.yaml"
-    write_file(path, b"old")
-
-    def full_disk(_: int) -> None:
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(OSError, match="no space"):
-        write_file(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_what_is_no_file_is_never_written_over(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()

@@ -63,13 +63,6 @@ def test_a_plain_line_names_what_is_known_and_nothing_else():
     assert screen.lines == [f"{first}  frames/s 1  success 50.0 %"]
 
 
-def test_a_run_that_fails_at_once_prints_nothing():
-    screen = Screen(terminal=False)
-    with pytest.raises(RuntimeError), screen.view():
-        raise RuntimeError
-    assert screen.lines == []
-
-
 def test_time_left_follows_the_speed_of_this_start():
     screen = Screen(terminal=False)
     view = screen.view()
@@ -191,12 +184,6 @@ def test_lines_that_nobody_reads_do_not_disturb_the_work():
     lines = ProgressLines("work", gone, clock=iter((0.0, 60.0)).__next__)
     lines._end.wait = lambda seconds: False
     lines._run()  # ends at the first line
-
-
-def test_the_thread_ends_with_the_work():
-    with ProgressLines("work") as lines:
-        assert not lines._end.is_set()
-    assert lines._end.is_set()
 
 
 @pytest.fixture

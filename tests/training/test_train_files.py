@@ -50,13 +50,6 @@ def test_a_run_that_is_being_trained_is_not_resumed_by_another(tmp_path, monkeyp
     assert len(read_metrics(folder.path)) == 4
 
 
-def test_a_run_that_has_not_saved_yet_is_named_as_running(tmp_path, capsys):
-    folder = RunFolder.create(tmp_path, "young", {"task": "navigation"})
-    with WriterLock(folder.path):
-        assert main(["train", f"resume={folder.path}"]) == 2
-    assert f"{folder.path} is being written by process {os.getpid()} on" in capsys.readouterr().err
-
-
 def test_a_killed_holder_leaves_no_lock_though_its_children_live(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     child = int(holder.stdout.readline())
@@ -94,15 +87,6 @@ def test_a_batch_that_cannot_be_saved_is_named(tmp_path, monkeypatch, capsys):
     assert main(["train", *WITH_ROLLOUTS, f"root={tmp_path}", "name=tiny"]) == 2
     error = capsys.readouterr().err
     assert "/rollout_000004.slip: " in error and "The run is good up to iteration" in error and error.count("\n") == 1
-
-
-def test_a_run_without_a_checkpoint_says_so(tmp_path, monkeypatch, capsys):
-    fail_at(monkeypatch, "ckpt_", errno.ENOSPC)
-    assert main(["train", *WITH_ROLLOUTS, f"root={tmp_path}", "name=tiny"]) == 2
-    assert (
-        "There is no checkpoint to continue from. Free space, or repair the cause, then start again"
-        in capsys.readouterr().err
-    )
 
 
 def test_a_log_that_finds_no_space_is_explained(tmp_path, monkeypatch, capsys):
@@ -145,17 +129,6 @@ def test_a_run_resumes_from_a_difference_bit_for_bit(tmp_path):
     assert base_of(newest) is not None and (half.checkpoints / "latest.pt.slip").resolve() == newest.resolve()
     train.run(load_train([f"resume={half.path}", "total_frames=512", "checkpoint_full_every=2"]))
     assert (half.checkpoints / "latest.pt.slip").exists() and differences(state_of(half), state_of(whole)) == []
-
-
-def test_the_best_policy_is_no_link_of_the_series(tmp_path):
-    evaluation = ("eval_interval=1", "eval.num_drones=2", "eval.map_seeds=[1]", "eval.max_steps=60")
-    folder = run_tiny(tmp_path, "best", "total_frames=128", *evaluation)
-    assert (folder.path / "best.pt").is_file() and not (folder.path / "latest.pt").exists()
-    assert sorted(p.name for p in folder.checkpoints.iterdir()) == [
-        "ckpt_000001.pt.slip",
-        "ckpt_000002.pt.slip",
-        "latest.pt.slip",
-    ]
 
 
 DEMO = ["preset=demo", "max_time_s=0", "env.num_envs=32", "algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1",

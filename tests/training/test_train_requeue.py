@@ -221,17 +221,6 @@ def test_a_run_that_another_process_trains_is_refused(tmp_path, auto, capsys):
     assert folder.path.is_dir()
 
 
-def test_other_settings_are_refused_as_by_resume(tmp_path, auto, capsys):
-    assert main(["train", *auto]) == 0
-    for words in (["algo.gamma=0.9"], ["env.reward.collision=40", "total_frames=512"]):
-        assert main(["train", *auto, *words]) == 2
-        assert f"a resumed run keeps its configuration; {words[0].partition('=')[0]} cannot change" in (
-            capsys.readouterr().err
-        )
-    assert main(["train", *[word for word in auto if not word.startswith("algo.epochs")], "total_frames=512"]) == 2
-    assert "algo.epochs cannot change" in capsys.readouterr().err  # the default is another value
-
-
 def test_init_and_measured_sizes_are_of_the_first_start(tmp_path, monkeypatch, auto):
     assert main(["train", *WORDS, f"root={tmp_path}", "name=first"]) == 0
     words = [word for word in auto if not word.startswith("env.num_envs")]

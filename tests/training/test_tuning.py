@@ -175,12 +175,6 @@ def test_it_stops_before_memory_ends(monkeypatch, opened):
     assert max(opened)[0] == 256 and "env.num_envs=256: twice as much would not fit into 0.6 GB" in lines[0]
 
 
-def test_sizes_are_measured_at_the_length_of_the_users_run(opened):
-    words = [*SMALL, "env.num_envs=auto", "total_frames=400_000_000", "max_time_s=300"]
-    choose_sizes(load_train(words), lambda text: None, Trial)
-    assert {tuple(length) for _, _, *length in opened} == {(400_000_000, 300.0)}  # compile=auto goes by it
-
-
 def test_sizes_hold_all_maps_and_divide_into_minibatches(opened):
     own = ["algo.rollout_steps=5", "algo.minibatches=12", "env.num_worlds=100", "env.num_envs=auto"]
     choose_sizes(load_train([*SMALL, *own]), lambda text: None, Trial)
