@@ -37,6 +37,7 @@ class Learner(ABC):
     is_off_policy: ClassVar[bool] = False  # learns from data of any age
     reads_minibatches: ClassVar[bool] = False  # takes any `ObservationSource`, so batches may be compressed
     supports_memory: ClassVar[bool] = False  # learns from sequences, so the policy may have a memory
+    scheduled_settings: ClassVar[tuple[str, ...]] = ()  # of `config`: those that may change between two updates
     supports_mirror: ClassVar[bool] = False  # trains an actor-critic, which may be mirrored
 
     policy: Any

@@ -68,6 +68,7 @@ class BC(PPO):
     """Updates an actor-critic from rollouts whose actions, or whose teacher, it imitates."""
 
     Config = BCConfig  # type: ignore[assignment]
+    scheduled_settings = ()
     config: BCConfig  # type: ignore[assignment]
 
     def __init__(self, policy: ActorCritic, config: BCConfig | None = None) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -99,6 +99,7 @@ class PPO(Learner):
     reads_minibatches = True
     supports_memory = True
     supports_mirror = True
+    scheduled_settings: ClassVar[tuple[str, ...]] = ("minibatches", "rollout_steps")
 
     def __init__(self, policy: ActorCritic, config: PPOConfig | None = None) -> None:
         needs = ("evaluate", "value", "stamps", "keys", "value_norm", "actor", "critic")

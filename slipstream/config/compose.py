@@ -19,6 +19,7 @@ from slipstream.config import registry
 from slipstream.config.help import ConfigError, describe_keys, nearest, unknown
 from slipstream.config.names import is_without_effect, other_names
 from slipstream.config.overrides import Word, plain_overrides, split_keys, value_of, yaml_words
+from slipstream.config.schedules import FORM, Schedule
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig
 from slipstream.config.values import read, settable
 
@@ -104,6 +105,11 @@ def from_dict(data: dict[str, Any]) -> TrainConfig:
 def build_section(default: Any, data: Mapping[str, Any], source: str = "the checkpoint") -> Any:
     """Return a config of the class of `default` with the values in plain data out of a checkpoint."""
     return _build(default, _read_words(_data_words(default, data, source), default))
+
+
+def with_values(config: Any, values: Mapping[str, Any]) -> Any:
+    """Return a config with these values by dotted key; each dataclass checks itself."""
+    return _build(config, values)
 
 
 def read_options(kind: type[Options], words: Iterable[str]) -> Options:
@@ -207,9 +213,11 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
     renamed: dict[tuple[str, str], Word] = {}  # the first word of another name for a key, by its file
     without_effect: list[str] = []
     asked: dict[str, bool] = {}  # whether a key is to be chosen by measuring
+    schedules: dict[str, str] = {}
     for word in words:
-        key = word.key if word.key in keys else others.get(word.key, word.key)
-        if key in keys and key != word.key:
+        name = word.key.removeprefix("schedules.") if "schedules" in keys else word.key
+        key = name if name in keys else others.get(name, name)
+        if key in keys and key != name:
             other = renamed.setdefault((key, word.source.partition(", line")[0]), word)
             if other.key != word.key and other.value != word.value:
                 raise ConfigError(f"{word.at}{other.key} and {word.key} are both {key} here: give them one value")
@@ -220,6 +228,13 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
             asked[key] = word.value == "auto"
             if asked[key]:
                 continue
+        schedules.pop(key, None)
+        if key in keys and key.startswith(("env.", "algo.")) and FORM.fullmatch(word.value) and "schedules" in keys:
+            schedules[key], values[key] = word.value, _last_value(word, key, keys[key][1])
+            continue
+        if key == "schedules" and key in keys:
+            schedules = _read(word, key, *keys[key])
+            continue
         if key in keys and is_dataclass(keys[key][0]):
             if word.value != "{}":
                 first = fields(keys[key][0])[0].name
@@ -234,6 +249,7 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
             raise _unknown_key(word, key, keys, others, command)
     if without_effect:
         warnings.warn(f"without effect here (docs/coming-from.md): {', '.join(without_effect)}", stacklevel=2)
+    values |= {"schedules": schedules} if schedules else {}
     return values | ({"auto": auto} if (auto := [key for key, is_asked in asked.items() if is_asked]) else {})
 
 
@@ -265,6 +281,14 @@ def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
     except ValueError as error:
         given = "" if word.source else f", not '{word.value}'"
         raise ConfigError(f"{word.at}{key} must be {error}{given}") from None
+
+
+def _last_value(word: Word, key: str, hint: Any) -> Any:
+    """Return the last value of a schedule."""
+    try:
+        return Schedule.parse(word.value, hint).stages[-1]
+    except ValueError as error:
+        raise ConfigError(f"{word.at}{key} must be {error}, not '{word.value}'") from None
 
 
 def _build(default: Any, values: Mapping[str, Any], prefix: str = "") -> Any:

@@ -123,6 +123,7 @@ class TrainConfig:
     env: Any = None  # the task's own Config
     model: Any = field(default_factory=_model_config)
     algo: Any = field(default_factory=_default_algorithm)  # of the algorithm that algo=NAME chooses
+    schedules: dict[str, str] = field(default_factory=dict)  # keys that follow the training; env.KEY=ramp(…) sets one
     collect: CollectConfig = field(default_factory=CollectConfig)
     actors: ActorsConfig = field(default_factory=ActorsConfig)
     eval: EvalConfig = field(default_factory=lambda: EvalConfig(map_seeds=[301, 302, 303]))  # not those of `eval`

@@ -77,6 +77,7 @@ class TensorEnv(ABC):
     Config: ClassVar[type[Any]]
     spec_settings: ClassVar[tuple[str, ...]] = ()  # of Config: those that observations and actions depend on
     episode_settings: ClassVar[dict[str, Any]] = {}  # of Config, for Gymnasium: episodes from their start, no two alike
+    scheduled_settings: ClassVar[tuple[str, ...]] = ()  # of Config: those that `set_numbers` can change
     observation_spec: dict[str, Spec]
     action_spec: Spec
     state_names: tuple[str, ...] = ()  # the tensor attributes that make up the state
@@ -115,6 +116,10 @@ class TensorEnv(ABC):
         observation = self._observe()
         self._check_observation(observation)
         return observation
+
+    def set_numbers(self, values: Mapping[str, Any]) -> None:
+        """Change settings, dotted, from `scheduled_settings`; the next step follows them."""
+        raise NotImplementedError(f"{type(self).__name__} has no setting that can follow the training")
 
     def step(self, action: Tensor) -> StepRecord:
         """Move every environment by one step; those that ended at the last step are reset instead.

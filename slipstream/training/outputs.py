@@ -121,7 +121,7 @@ class RunOutputs:
         self.view = stack.enter_context(
             LiveView(
                 0 if by_time else trainer.iterations,
-                0 if by_time else trainer.iterations * trainer.frames_per_batch,
+                0 if by_time else cfg.total_frames if cfg.schedules else trainer.iterations * trainer.frames_per_batch,
                 title(trainer),
                 console=PipedConsole(quiet=cfg.quiet),
                 shown_info=trainer.task.shown_info,

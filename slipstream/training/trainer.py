@@ -33,6 +33,7 @@ from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.tasks.evaluation import TrainingEvaluation
 from slipstream.training.distributed import OneProcess, check_started
+from slipstream.training.scheduled import ScheduledNumbers
 from slipstream.ui.tables import progress_bar
 
 # From here on compiled kernels pay on a GPU. Another process takes up to a minute to compile them.
@@ -68,7 +69,7 @@ class Trainer:
         self.controller = self.task.make_controller(cfg, self.env, self.policy)
         self.evaluation = self._build_evaluation(device)
         self.learner = self._build_learner()
-        self.collector = self._build_collector()
+        self.collector = self._build_collector(self._batch_frames)
         self.ranks.copy_weights(self.learner.networks())
         self.monitor = PerformanceMonitor()
         self.monitor.watch_memory(device)
@@ -78,9 +79,11 @@ class Trainer:
         self.trained_s = 0.0  # training time before this start
         self._resumed = 0, 0  # iterations and frames of all ranks before this start
         self._frames_before = 0  # frames of all ranks that `collector.frames` does not count
+        self.scheduled = ScheduledNumbers(self)
         # The two halves of a step, which `capture` replaces by faster forms.
         self.collect: Callable[[], Any] = lambda: self.collector.collect_rollout(check=False)
         self.learn: Callable[[Any, float], dict[str, Tensor]] = self.learner.update
+        self.capture_again: Callable[[], None] = lambda: None  # drops what was captured with other settings
 
     def _set_up_device(self) -> torch.device:
         """Return the device of this rank, with its threads and random numbers set."""
@@ -150,9 +153,9 @@ class Trainer:
         for other in [other for other, is_given in others.items() if is_given]:
             raise ConfigError(f"actors, which have envs of their own, do not work with {other}: leave actors.count out")
 
-    def _build_collector(self) -> Collector:
-        """Return the collector of `collect.*` or `actors.*`."""
-        cfg, env, learner, frames, rank = self.cfg, self.env, self.learner, self._batch_frames, self.ranks.rank
+    def _build_collector(self, frames: int) -> Collector:
+        """Return the collector of `collect.*` or `actors.*`, for batches of `frames` frames."""
+        cfg, env, learner, rank = self.cfg, self.env, self.learner, self.ranks.rank
         settings, seed = cfg.collect, derive_seed(cfg.seed, "collect", rank)
         if learner.data is not None:
             return registry.find("collector", "stored")(env, self.policy, frames, learner.data, seed)
@@ -177,6 +180,13 @@ class Trainer:
             learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
         return registry.find("collector", settings.collector).build(env, self.policy, frames, settings, seed)
 
+    def resize_batch(self, steps: int) -> None:
+        """Collect batches of another number of steps; env and statistics continue."""
+        state = self.collector.state_dict()
+        self.collector.shutdown()
+        self.collector = self._build_collector(self.env.num_envs * steps)
+        self.collector.load_state_dict(state)
+
     # -- the iteration -------------------------------------------------------------------------------------------------
 
     def step(self, progress: float = 0.0, inspect: Callable[[Any], None] | None = None) -> StepResult:
@@ -196,6 +206,7 @@ class Trainer:
             inspect: Called with the batch [N, T] before the weights are published: afterwards a pipelined collector may
                 overwrite it.
         """
+        scheduled = self.scheduled.follow(progress)
         with self.monitor.timer("collect", self.env.device):
             batch = self.collect()
         with self.monitor.timer("learn", self.env.device):
@@ -205,7 +216,7 @@ class Trainer:
         self.collector.publish()
         episodes = self.ranks.sum(self.collector.episodes.take())
         reported = {"bad_actions": self.collector.bad_actions, "episodes": episodes}
-        return StepResult(batch, losses | reported)
+        return StepResult(batch, losses | scheduled | reported)
 
     def capture(self, log: Callable[[str], None] = print, mode: str | None = None) -> None:
         """Run the next steps as CUDA graphs or compiled kernels, by `execution_mode` or another `mode`."""
@@ -213,6 +224,7 @@ class Trainer:
         self.collect, self.learn = capture_training(self.collector, self.learner, mode, log, agree=agree)
         if self.learner.average is not None and self.cfg.distributed.capture == "off":
             self.learn = self.learner.update
+        self.capture_again = partial(self.capture, log, mode)
 
     def execution_mode(self) -> str:
         """Return how steps run: plain, graphs or compiled. `auto` compiles only for a run that earns the start-up
@@ -224,6 +236,7 @@ class Trainer:
         if self.cfg.compile == "off" or self.env.device.type != "cuda":
             return "plain"
         long_enough = not self.cfg.max_time_s or self.cfg.max_time_s >= LONG_RUN_S
+        long_enough &= not self.cfg.schedules  # each new number would be compiled
         return "compiled" if self.cfg.total_frames >= LONG_RUN_FRAMES and long_enough else "graphs"
 
     # -- how far it goes -----------------------------------------------------------------------------------------------
@@ -242,6 +255,8 @@ class Trainer:
     def iterations(self) -> int:
         """Iterations to `total_frames`."""
         iterations, frames = self._resumed  # with other ranks, perhaps
+        if planned := self.scheduled.iterations(iterations, frames):
+            return planned
         return max(1, iterations + math.ceil((self.cfg.total_frames - frames) / self.frames_per_batch))
 
     @property

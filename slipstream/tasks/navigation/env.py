@@ -5,9 +5,9 @@ NavRL's task (arXiv 2409.15634) in plain tensors: its world, observations, rewar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from itertools import product
 from operator import add
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slipstream.config.compose import with_values
 from slipstream.config.validation import check_range
 from slipstream.envs.base import Outcome, TensorEnv
 from slipstream.envs.specs import Box, Discrete, Observation
@@ -25,7 +26,7 @@ from slipstream.sim.devices import pick_backend, run_beside
 from slipstream.sim.frames import heading_of, to_goal_frame, to_world
 from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.camera import Camera, CameraConfig
-from slipstream.tasks.navigation.physics.disturbance import Disturbance, DisturbanceConfig
+from slipstream.tasks.navigation.physics.disturbance import OF_RIGID_BODY, Disturbance, DisturbanceConfig
 from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig, Rays, Things, VoxelLidar
 from slipstream.tasks.navigation.physics.obstacles import SEEN_COLUMNS, MovingObstacles, MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.places import (
@@ -180,6 +181,12 @@ class NavigationEnv(TensorEnv):
     Config = NavigationConfig
     spec_settings = ("actions", "discrete_speeds_mps", "max_speed_mps", "observe_moving", "observe", "lidar", "camera")
     episode_settings = {"random_clock": False}
+    scheduled_settings = (
+        *("dyn.speed_mps", "goal_radius_m", "max_episode_steps", "camera.noise", "camera.dropout"),
+        *(f"reward.{f.name}" for f in fields(NavigationReward) if f.name != "own"),
+        *(f"disturbance.{name}" for name in ("lidar_noise_m", "lidar_dropout", "velocity_noise_mps", "wind_mps2")),
+        *(f"disturbance.{name}" for name in ("mass_range", "gain_range", "drag_per_s", *OF_RIGID_BODY)),
+    )
 
     def __init__(
         self,
@@ -280,6 +287,14 @@ class NavigationEnv(TensorEnv):
             self.rules = self._parts["rules"] = Rules(self)
             self.observation_spec |= self.rules.specs
         self.reset()
+
+    def set_numbers(self, values: Mapping[str, Any]) -> None:
+        """Change settings of `scheduled_settings`, which each step reads again."""
+        self.config = config = with_values(self.config, values)
+        self.movers.config = config.dyn
+        self.disturbance.change(config.disturbance)
+        if self.camera is not None:
+            self.camera.config = config.camera
 
     def _compile_kernels(self) -> None:
         """Launch each Triton kernel once, in a thread of its own, for drones at one place of one or two worlds.
@@ -560,7 +575,7 @@ class NavigationEnv(TensorEnv):
             terms["moving_clearance"] = weights.moving_clearance * clearance.log().mean(1)
         terms["smoothness"] = -weights.smoothness * torch.linalg.vector_norm(vel - self.vel_before, dim=-1)
         terms["height"] = -weights.height * height_excess.square()
-        if weights.collision or weights.goal:
+        if weights.collision or weights.goal or weights.own:  # the terms beside own ones stay the same
             terms["collision"] = -weights.collision * collided.float()
             terms["goal"] = weights.goal * reached_now.float()
         return terms

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from slipstream.config.help import ConfigError
 from slipstream.config.validation import check_range
 from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.quadrotor import Body, Variation
+
+OF_RIGID_BODY = ("motor_lag_range", "inertia_range", "battery_sag_per_min")
 
 
 @dataclass
@@ -42,7 +45,7 @@ class DisturbanceConfig:
     @property
     def of_rigid_body(self) -> list[str]:
         """The settings in use that only a rigid body has."""
-        return [name for name in ("motor_lag_range", "inertia_range", "battery_sag_per_min") if getattr(self, name)]
+        return [name for name in OF_RIGID_BODY if getattr(self, name)]
 
 
 class Disturbance:
@@ -68,6 +71,19 @@ class Disturbance:
         if config.of_rigid_body or config.drag_per_s:
             self.body = torch.tensor((1.0, 1.0, 0.0, 0.0, 0.0), device=device).repeat(num, 1)
             self.state_names = (*self.state_names, "body")
+
+    def change(self, config: DisturbanceConfig) -> None:
+        """Follow other settings from now on; those drawn per episode from the next episode on."""
+        if self.body is None and (config.of_rigid_body or config.drag_per_s):
+            raise ConfigError(
+                f"env.disturbance.{(*config.of_rigid_body, 'drag_per_s')[0]} cannot change to 0: end above 0"
+            )
+        self.config = config
+        if not config.wind_mps2:
+            self.push.zero_()
+        if not (config.mass_range or config.gain_range or config.latency_steps):
+            self.mass.fill_(1)
+            self.gain.fill_(1)
 
     @property
     def variation(self) -> Variation:
