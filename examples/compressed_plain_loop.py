@@ -14,7 +14,7 @@ def main(iterations: int = 5) -> None:
     env = NavigationEnv(64)
     policy = build_policy(env.observation_spec, env.action_spec)
     algo = PPO(policy, PPOConfig(minibatches=4, epochs=2))
-    base = SyncDataCollector(env, policy, frames_per_batch=64 * 32, return_same_td=True, ring_size=1)
+    base = SyncDataCollector(env, policy, frames_per_batch=64 * 32, return_same_td=True)
 
     with CompressedDataCollector(base, compression_level=1) as collector:
         for _ in range(iterations):

@@ -94,9 +94,8 @@ class LentBatch(TensorDict):
         if "_tensordict" in self.__dict__:
             raise AttributeError(f"'TensorDict' object has no attribute {name!r}")
         raise OverwrittenBatchError(
-            "this batch was overwritten by a later rollout: its memory is a slot of the collector's ring. Clone what you "
-            "keep (batch.clone()) before the next rollouts, build the collector with return_same_td=False, or with a "
-            "larger ring_size."
+            "this batch was overwritten by a later rollout, in the same memory. Clone what you keep (batch.clone()) before "
+            "the next rollout, or build the collector with return_same_td=False."
         )
 
     def __repr__(self) -> str:

@@ -45,6 +45,21 @@ class EndOfBatches(RuntimeError):
         super().__init__("the base collector has returned all its batches: raise its total_frames")
 
 
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Return all parameters and buffers of a module by name, also buffers that are not saved."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+def has_weights(policy: Any) -> bool:
+    """Return whether a policy is a module with parameters or buffers."""
+    return isinstance(policy, nn.Module) and bool(tensors_of(policy))
+
+
+def version_of(number: int, staleness: int) -> int:
+    """Return the version of the weights that batch `number`, counted from 1, is collected with."""
+    return max(0, number - 1 - staleness)
+
+
 @dataclass
 class Item:
     """A batch on its way to the learner, or the error in its place."""
@@ -54,90 +69,45 @@ class Item:
     frames: int = 0  # collected so far, this batch included
     episodes: tuple[Tensor, tuple[str, ...]] | None = None  # sums and names of those that ended in it
     bad: Tensor | None = None  # whether it has invalid actions; None if that is known already
-    drew_globally: bool = False  # the first batch drew from torch's global generator
     state: dict[str, Any] = field(default_factory=dict)  # what the next batch is collected from
     ready: torch.cuda.Event | None = None  # behind its work on another stream than the learner's
 
 
-class WeightVersions:
-    """Keep versions of the weights of `policy`, counted from 0, and `acting`, the copy of it that acts.
+class Source:
+    """Read the batches of any iterable: TorchRL's collectors, data loaders, generators.
 
-    The learner calls `publish`, the collector `take_over`. A version is a copy that nobody writes to, so the learner
-    may continue at once; the acting copy changes only in `take_over`. Versions are kept until `forget`.
+    It does not know the pipeline, so that this can be dropped while the thread works. After an error, later batches are
+    not collected until `failed` is set back: they would build on it.
+
+    Args:
+        base: the iterable.
+        device: where the thread moves batches; None leaves them.
+        threads: CPU threads of the thread; 0 for as many as the calling thread has.
     """
 
-    def __init__(self, policy: nn.Module) -> None:
-        self.acting = copy.deepcopy(policy).requires_grad_(False)
-        self._learning, self._acting = list(tensors_of(policy).values()), list(tensors_of(self.acting).values())
-        self.held: dict[int, list[Tensor]] = {}
+    acting: nn.Module | None = None  # the copy of the policy that acts; None if weights are unknown
+    generator: torch.Generator | None = None  # what the policy draws from; None for torch's global generator
+    in_thread = True  # otherwise the caller's thread queues rollouts on `stream`
 
-    @torch.no_grad()
-    def publish(self, version: int) -> None:
-        """Store the learner's present weights as `version`."""
-        weights = [torch.empty_like(x) for x in self._learning]
-        torch._foreach_copy_(weights, self._learning)  # a few kernels on a GPU
-        self.held[version] = weights  # one store: the other thread sees a complete version or none
-
-    @torch.no_grad()
-    def take_over(self, version: int) -> None:
-        """Let the acting copy act as `version` from now on."""
-        torch._foreach_copy_(self._acting, self.held[version])
-
-    def forget(self, before: int) -> None:
-        """Drop the versions below `before`."""
-        self.held = {version: weights for version, weights in self.held.items() if version >= before}
-
-    def load(self, state: Mapping[str, list[Tensor]]) -> None:
-        """Hold the versions of a saved `held` and no others."""
-        self.held = {
-            int(version): [x.to(mine.device, copy=True) for x, mine in zip(weights, self._learning, strict=True)]
-            for version, weights in state.items()
-        }
-
-
-def tensors_of(module: nn.Module) -> dict[str, Tensor]:
-    """Return all parameters and buffers of a module by name, also buffers that are not saved."""
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
-def version_of(number: int, staleness: int) -> int:
-    """Return the version of the weights that batch `number`, counted from 1, is collected with."""
-    return max(0, number - 1 - staleness)
-
-
-@dataclass
-class Producer:
-    """Collect batch after batch, in a thread, or on a CUDA stream. It does not know the pipeline, so that this can be
-    dropped while the thread works.
-
-    After an error, later batches are not collected until `failed` is set back: they would build on it.
-    """
-
-    base: Any
-    weights: WeightVersions | None  # the versions to act with; None if the base's weights are unknown
-    staleness: int  # by how many updates a batch's weights are older than the learner's
-    generator: torch.Generator | None  # what the policy draws from; None for torch's global generator
-    device: torch.device | None  # where the thread moves batches; None leaves them
-    set_up: Callable[[], None]  # called in the thread
-    in_thread: bool  # otherwise the caller's thread queues rollouts on `stream`
-    stream: torch.cuda.Stream | None  # in a thread, that of the copies to a GPU
-
-    def __post_init__(self) -> None:
-        self._iterator: Iterator[Any] | None = None  # of a base that is not ours
-        self._last: Any = None  # the object that it returned before
+    def __init__(self, base: Any, device: torch.device | None, threads: int) -> None:
+        self.base, self.device = base, device
+        self._set_up = functools.partial(devices.set_threads, threads) if threads else devices.threads_here()
+        # in a thread, that of the copies to a GPU
+        self.stream = torch.cuda.Stream(device) if device is not None and device.type == "cuda" else None
+        self.failed, self._frames = False, 0
+        self._batches: Iterator[Any] | None = None
+        self._last: Any = None  # the object that the base returned before
         self._failure = ""  # its error's text: the error's traceback would hold the learner's frames
-        self._frames = 0
-        self.failed = False
 
-    def run(self, number: int) -> Item:
-        """Return batch `number`, or the error in its place."""
+    def run(self, version: int, weights: list[Tensor]) -> Item:
+        """Return the next batch, collected with `weights`, or the error in its place."""
         if self.failed:
             return Item()  # it is discarded
         try:
             if self.in_thread:
-                self.set_up()
-            item = self._collect(number) if isinstance(self.base, SyncDataCollector) else self._read()
-            if self.in_thread and self.device is not None:
+                self._set_up()
+            item = self.collect(version, weights)
+            if self.device is not None:
                 with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
                     item.batch = moved(item.batch, self.device)
             item.ready = None if self.stream is None else self.stream.record_event()
@@ -146,32 +116,14 @@ class Producer:
             self.failed = True
             return Item(error=error)
 
-    def _collect(self, number: int) -> Item:
-        """Collect a rollout of a `SyncDataCollector`, whose random numbers, statistics and state are known."""
-        base, version = self.base, version_of(number, self.staleness)
-        if 0 <= base.total_frames <= base.frames:
-            raise EndOfBatches
-        if self.weights is not None:
-            self.weights.take_over(version)
-        # The learner waits for the first batch, so only this thread can change the global generator meanwhile.
-        rng_state = torch.get_rng_state() if number == 1 and self.generator is not None else None
-        with sample_from(self.generator):
-            batch = base.collect_rollout(check=self.in_thread)
-        drew = rng_state is not None and not torch.equal(rng_state, torch.get_rng_state())
-        bad = None if self.in_thread else base.bad_actions.clone()
-        if self.weights is not None:
-            batch = self._stamped(batch, version, self.weights.acting)
-        episodes = base.episodes.take(), base.episodes.info_names
-        return Item(batch, None, base.frames, episodes, bad, drew, self.state())
-
-    def _read(self) -> Item:
-        """Return the next batch of any iterable: TorchRL's collectors, data loaders, generators."""
+    def collect(self, version: int, weights: list[Tensor]) -> Item:
+        """Return the next batch of the base, whose weights are unknown."""
         if self._failure:  # a failed iterator is exhausted, which must not look like a normal end
             raise RuntimeError(f"the base collector failed before ({self._failure}) and has no more batches")
         try:
-            if self._iterator is None:
-                self._iterator = iter(self.base)
-            batch = next(self._iterator)
+            if self._batches is None:
+                self._batches = iter(self.base)
+            batch = next(self._batches)
         except StopIteration:
             raise EndOfBatches from None
         except BaseException as error:
@@ -186,13 +138,63 @@ class Producer:
         self._frames += batch.numel() if isinstance(batch, TensorDictBase) else 0
         return Item(batch, frames=self._frames)
 
-    def _stamped(self, batch: Any, version: int, policy: Any) -> Any:
+    def state(self) -> dict[str, Any]:
+        """Return copies of what the next batch is collected from; nothing may be collected now."""
+        return {}
+
+
+class RolloutSource(Source):
+    """Collect rollouts of a `SyncDataCollector`, whose random numbers, statistics and state are known.
+
+    Args:
+        base, device, threads: as of `Source`.
+        stale: whether the weights that collect may be older than those that learn.
+        seed: of what the policy draws; None draws one from torch's global generator.
+    """
+
+    def __init__(
+        self, base: SyncDataCollector, device: torch.device | None, threads: int, stale: bool, seed: int | None
+    ) -> None:
+        super().__init__(base, device, threads)
+        self._stale, self.in_thread = stale, not queues_on_stream(base)
+        if has_weights(base.policy):
+            self.acting = base.policy = copy.deepcopy(base.policy).requires_grad_(False)  # type: ignore[attr-defined]
+        if self.in_thread:
+            seed = int(torch.randint(2**62, ())) if seed is None else seed
+            self.generator = torch.Generator(base.env.device).manual_seed(seed)
+        else:
+            # High priority: a rollout is a chain of small kernels, which fit beside the learner's large ones.
+            self.device, self.stream = None, torch.cuda.Stream(base.env.device, priority=-1)
+
+    def collect(self, version: int, weights: list[Tensor]) -> Item:
+        """Collect a rollout with `weights`."""
+        base = self.base
+        if 0 <= base.total_frames <= base.frames:
+            raise EndOfBatches
+        if self.acting is not None:
+            torch._foreach_copy_(list(tensors_of(self.acting).values()), weights)
+        # The learner waits for the first batch, so only this thread can change the global generator meanwhile.
+        rng_state = torch.get_rng_state() if self.generator is not None and not base.frames else None
+        with sample_from(self.generator):
+            batch = base.collect_rollout(check=self.in_thread)
+        if rng_state is not None and not torch.equal(rng_state, torch.get_rng_state()):
+            warnings.warn(
+                "the env or the policy draws from torch's global generator in the collecting thread: runs repeat only if nothing else "
+                "draws from it. Draw from a torch.Generator of your own, or from slipstream.models.exploration.sampling_generator()",
+                stacklevel=2,
+            )
+        if self.acting is not None:
+            batch = self._stamped(batch, version)
+        bad = None if self.in_thread else base.bad_actions.clone()
+        return Item(batch, None, base.frames, (base.episodes.take(), base.episodes.info_names), bad, self.state())
+
+    def _stamped(self, batch: Any, version: int) -> Any:
         """Return the batch with the version that collected it, and the policy's stamps: one number for all frames,
         which takes no memory."""
         stamps = {"policy_version": torch.full((), version, dtype=torch.int64, device=self.base.device)}
-        if self.staleness and callable(getattr(policy, "stamps", None)):
+        if self._stale and callable(getattr(self.acting, "stamps", None)):
             # copies: the acting policy moves on to other versions
-            stamps |= {name: x.clone() for name, x in policy.stamps().items()}
+            stamps |= {name: x.clone() for name, x in self.acting.stamps().items()}  # type: ignore[union-attr, operator]
         if isinstance(batch, Rollout):
             shape = batch.valid.shape
             return Rollout.of_rows({**batch.rows, **{(name,): x.expand(shape) for name, x in stamps.items()}})
@@ -202,8 +204,6 @@ class Producer:
 
     def state(self) -> dict[str, Any]:
         """Return copies of what the next batch is collected from; nothing may be collected now."""
-        if not isinstance(self.base, SyncDataCollector):
-            return {}
         state = {"base": self.base.state_dict()}
         return state if self.generator is None else {**state, "generator": self.generator.get_state()}
 
@@ -253,52 +253,36 @@ class PipelinedDataCollector(Collector):
         check_range(self, "prefetch_count", minimum=1)
         check_range(self, "max_staleness", minimum=1, hint="; for fresh data use on_policy=True")
         check_range(self, "threads", minimum=0)
-        self.base, self.on_policy = base_collector, on_policy
+        self.base, self.policy = base_collector, getattr(base_collector, "policy", None)
         self.device = None if device is None else torch.empty(0, device=device).device
-        self.policy = getattr(base_collector, "policy", None)
         self.frames_per_batch = getattr(base_collector, "frames_per_batch", 0)
+        self.episodes: EpisodeStatistics | None = None
         is_ours = isinstance(base_collector, SyncDataCollector)
-        has_weights = isinstance(self.policy, nn.Module) and bool(tensors_of(self.policy))
-        env_device = torch.device(base_collector.env.device) if is_ours else self.device
-        on_stream = is_ours and queues_on_stream(base_collector)
         # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
         self.staleness = 0 if on_policy else max_staleness if is_ours else UNLIMITED
-        self.episodes = EpisodeStatistics(base_collector.env.num_envs, env_device or "cpu") if is_ours else None
-        self._weights = WeightVersions(self.policy) if is_ours and has_weights else None
-        generator = None
-        if self._weights is not None:
-            base_collector.policy = self._weights.acting
-        elif has_weights and not on_policy:
-            warnings.warn(
-                "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "
-                "written. Use a SyncDataCollector (it takes TorchRL's envs), a copy.deepcopy of the policy, or on_policy=True",
-                stacklevel=2,
-            )
-        if is_ours and not on_stream:
-            seed = int(torch.randint(2**62, ())) if seed is None else seed
-            generator = torch.Generator(env_device or "cpu").manual_seed(seed)
-        if on_stream and self.staleness > 1:
-            raise ValueError(f"max_staleness={max_staleness} gains nothing on a GPU, where rollouts queue up: use 1")
-        # Batches collected and not delivered; one more with `publish`.
-        self._ahead = 1 if on_stream else min(prefetch_count, self.staleness + 1)
-        stream: torch.cuda.Stream | None = None
-        if on_stream:
-            # High priority: a rollout is a chain of small kernels, which fit beside the learner's large ones.
-            stream = torch.cuda.Stream(env_device, priority=-1)
+        self._source: Source
+        if isinstance(base_collector, SyncDataCollector):
+            self.episodes = EpisodeStatistics(base_collector.env.num_envs, base_collector.env.device)
+            self._source = RolloutSource(base_collector, self.device, threads, self.staleness > 0, seed)
         else:
-            _check_ring(base_collector, self._ahead)
-            if self.device is not None and self.device.type == "cuda":
-                stream = torch.cuda.Stream(self.device)
-        self._producer = Producer(
-            base_collector,
-            self._weights,
-            self.staleness,
-            generator,
-            self.device,
-            functools.partial(devices.set_threads, threads) if threads else devices.threads_here(),
-            in_thread=not on_stream,
-            stream=stream,
-        )
+            self._source = Source(base_collector, self.device, threads)
+            if has_weights(self.policy) and not on_policy:
+                warnings.warn(
+                    "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "
+                    "written. Use a SyncDataCollector (it takes TorchRL's envs), a copy.deepcopy of the policy, or on_policy=True",
+                    stacklevel=2,
+                )
+        if self._source.in_thread and getattr(base_collector, "return_same_td", False):
+            raise ValueError(
+                "batches of return_same_td=True would be overwritten while the learner reads them: leave it out"
+            )
+        if not self._source.in_thread and self.staleness > 1:
+            raise ValueError(f"max_staleness={max_staleness} gains nothing on a GPU, where rollouts queue up: use 1")
+        # The weights, and copies of their versions, which nobody writes to.
+        self._learning = [] if self._source.acting is None else list(tensors_of(self.policy).values())
+        self._versions: dict[int, list[Tensor]] = {}
+        # Batches collected and not delivered; one more with `publish`.
+        self._ahead = min(prefetch_count, self.staleness + 1) if self._source.in_thread else 1
         self._worker = worker = BackgroundWorker("collector thread", error=RuntimeError, on_exit=lambda: _leave(worker))
         self._finalizer = weakref.finalize(self, worker.stop)
         self._items: deque[Future[Item]] = deque()
@@ -320,13 +304,10 @@ class PipelinedDataCollector(Collector):
             devices.check_threads(settings.threads, "collect.threads")
             threads = settings.threads or max(1, total // 2)
             devices.set_threads(max(1, total - threads))
-        on_policy = settings.pipeline == "on_policy"
-        ring_size = 1 if on_gpu else 2 + (0 if on_policy else settings.max_staleness)
-        compress = compression(settings)
         return cls(
-            SyncDataCollector(env, policy, frames, return_same_td=True, ring_size=ring_size, postproc=compress),
+            SyncDataCollector(env, policy, frames, return_same_td=on_gpu, postproc=compression(settings)),
             prefetch_count=settings.prefetch_count,
-            on_policy=on_policy,
+            on_policy=settings.pipeline == "on_policy",
             max_staleness=settings.max_staleness,
             threads=threads,
             seed=seed,
@@ -361,8 +342,10 @@ class PipelinedDataCollector(Collector):
         self._raise_if_closed()
         if self.version >= self._taken:
             raise RuntimeError("publish() once for each batch, after its update: these weights are already published")
-        if self._weights is not None:
-            self._weights.publish(self._taken)
+        if self._learning:
+            with torch.no_grad():
+                self._versions[self._taken] = [torch.empty_like(x) for x in self._learning]
+                torch._foreach_copy_(self._versions[self._taken], self._learning)  # a few kernels on a GPU
         self.version = self._taken
         if self._taken:
             self._allow(self._taken + 1 + self.staleness)
@@ -377,7 +360,7 @@ class PipelinedDataCollector(Collector):
         reentrant."""
         for item in list(self._items):
             self._wait(item)
-        stream = self._producer.stream
+        stream = self._source.stream
         if stream is not None:
             torch.cuda.current_stream(stream.device).wait_stream(stream)
 
@@ -415,7 +398,7 @@ class PipelinedDataCollector(Collector):
     @property
     def acting(self) -> Any:
         """The copy of the policy that acts."""
-        return self.policy if self._weights is None else self._weights.acting
+        return self._source.acting or self.policy
 
     def act_with(self, policy: Any) -> None:
         """Let the base act with another form of `acting`; that takes over its weights by itself."""
@@ -440,8 +423,8 @@ class PipelinedDataCollector(Collector):
             "taken": self._taken,
             "version": self.version,
             "frames": self.frames,
-            "weights": {} if self._weights is None else {str(v): weights for v, weights in self._weights.held.items()},
-            **(self._producer.state() if self._state is None else self._state),
+            "weights": {str(version): weights for version, weights in self._versions.items()},
+            **(self._source.state() if self._state is None else self._state),
         }
         episodes = {} if self.episodes is None else self.episodes.state_dict()
         return tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, state) | {"episodes": episodes}
@@ -449,19 +432,20 @@ class PipelinedDataCollector(Collector):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`: on a CPU the next batches are the same bit for bit, if the learner's weights are."""
         self._raise_if_closed()
-        base, generator = self._ours(), self._producer.generator
+        base, generator = self._ours(), self._source.generator
         self._restart(state["taken"] + 1)
         self._allowed = 0
         base.load_state_dict(state["base"])
         if generator is not None:
             restore_generator(generator, state["generator"], "sampled actions")
-        if self._weights is not None:
-            oldest = version_of(state["taken"] + 1, self.staleness)  # a run with a larger staleness saved more
-            self._weights.load(state["weights"])
-            self._weights.forget(oldest)
+        self._versions = {
+            int(version): [x.to(mine.device, copy=True) for x, mine in zip(weights, self._learning, strict=True)]
+            for version, weights in state["weights"].items()
+        }
         if self.episodes is not None:
             self.episodes.load_state_dict(state["episodes"])
         self._taken, self.version, self._frames = state["taken"], state["version"], state["frames"]
+        self._forget()  # a run with a larger staleness saved more
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -482,29 +466,34 @@ class PipelinedDataCollector(Collector):
                 del item  # or the error would, through this frame, hold itself and the collector
         batch = self._receive(item)
         self._taken = number
-        if self._weights is not None:
-            self._weights.forget(version_of(number + 1, self.staleness))
+        self._forget()
         self._allow(number + self.staleness)
         return batch
+
+    def _forget(self) -> None:
+        """Drop the versions of the weights that no later batch is collected with."""
+        oldest = version_of(self._taken + 1, self.staleness)
+        self._versions = {version: weights for version, weights in self._versions.items() if version >= oldest}
 
     def _allow(self, number: int) -> None:
         """Let the batches up to `number` be collected, as far as there is room."""
         self._allowed = max(self._allowed, number)
         while self._number <= self._allowed and len(self._items) < self._ahead:
             if self._state is None:
-                self._state = self._producer.state()
+                self._state = self._source.state()
             self._items.append(self._start(self._number))
             self._number += 1
 
     def _start(self, number: int) -> Future[Item]:
         """Collect batch `number`: in the thread, or now, as work on the stream behind all that is queued so far."""
-        stream = self._producer.stream
-        if self._producer.in_thread or stream is None:
-            return self._worker.submit(self._producer.run, number)
+        version, stream = version_of(number, self.staleness), self._source.stream
+        work = version, self._versions.get(version, [])
+        if self._source.in_thread or stream is None:
+            return self._worker.submit(self._source.run, *work)
         stream.wait_stream(torch.cuda.current_stream(stream.device))
         future = Future[Item]()
         with torch.cuda.stream(stream):
-            future.set_result(self._producer.run(number))
+            future.set_result(self._source.run(*work))
         return future
 
     def _wait(self, future: Future[Item]) -> Item:
@@ -522,31 +511,24 @@ class PipelinedDataCollector(Collector):
                 self._wait(item)
         self._items.clear()
         self.settle()
-        self._number, self._state, self._producer.failed = number, None, False
+        self._number, self._state, self._source.failed = number, None, False
 
     def _receive(self, item: Item) -> Any:
         """Return the item's batch. On a GPU the learner's stream waits for it, its thread does not."""
-        batch, producer = item.batch, self._producer
-        if item.ready is not None and producer.stream is not None:
-            learner = torch.cuda.current_stream(producer.stream.device)
+        batch, stream, in_thread = item.batch, self._source.stream, self._source.in_thread
+        if item.ready is not None and stream is not None:
+            learner = torch.cuda.current_stream(stream.device)
             learner.wait_event(item.ready)
-            if producer.in_thread:
+            if in_thread:
                 tensors = batch.rows.values() if isinstance(batch, Rollout) else batch.values(True, True)
                 for tensor in tensors:
                     tensor.record_stream(learner)
-        if not producer.in_thread:
-            # The slot is collected into again as soon as the learner has taken its batch, so the learner's side copies.
-            # Of a ring of one slot it copies to the same memory: an update that is captured as a graph reads there.
+        if not in_thread:
+            # The base collects again as soon as the learner has taken its batch, so the learner's side copies. With
+            # `return_same_td` it copies to the same memory: an update that is captured as a graph reads there.
             base = self._ours()
             batch = moved(batch, self.device or base.device, self._fixed)
-            fixed = base.return_same_td and base.ring_size == 1 and isinstance(batch, Rollout)
-            self._fixed = batch if fixed else None
-        if item.drew_globally:
-            warnings.warn(
-                "the env or the policy draws from torch's global generator in the collecting thread: runs repeat only if nothing else "
-                "draws from it. Draw from a torch.Generator of your own, or from slipstream.models.exploration.sampling_generator()",
-                stacklevel=4,
-            )
+            self._fixed = batch if base.return_same_td and isinstance(batch, Rollout) else None
         self._frames, self._bad, self._state = item.frames, item.bad, item.state
         if self.episodes is not None and item.episodes is not None:
             sums, names = item.episodes
@@ -585,13 +567,3 @@ def _leave(worker: BackgroundWorker) -> None:
     """Stop at the interpreter's exit: a thread inside of torch would crash it."""
     worker.stop()
     worker.close(EXIT_TIMEOUT_S)
-
-
-def _check_ring(base: Any, ahead: int) -> None:
-    """Refuse batches that would be overwritten while the learner reads them."""
-    slots = base.ring_size if isinstance(base, SyncDataCollector) else 1
-    if getattr(base, "return_same_td", False) and slots < ahead + 1:
-        raise ValueError(
-            f"return_same_td=True with ring_size={slots}: batches would be overwritten while the learner reads them. Use "
-            f"ring_size={ahead + 1} or more, or return_same_td=False"
-        )

@@ -72,7 +72,7 @@ class RayActor:
         env, self._policy = make(seed)
         torch.manual_seed(derive_seed(seed, "actions"))
         self._policy.requires_grad_(False)
-        self._collector = SyncDataCollector(env, self._policy, frames, return_same_td=True, ring_size=1)
+        self._collector = SyncDataCollector(env, self._policy, frames, return_same_td=True)
         self._level = level
         self._version = -1
 

@@ -30,7 +30,7 @@ class StoredDataCollector(SyncDataCollector):
     def __init__(
         self, env: TensorEnv, policy: Any, frames_per_batch: int, data: Mapping[tuple[str, ...], Tensor], seed: int
     ) -> None:
-        super().__init__(env, policy, frames_per_batch, return_same_td=True, ring_size=1)
+        super().__init__(env, policy, frames_per_batch, return_same_td=True)
         self._data = dict(data)
         self._generator = torch.Generator(env.device).manual_seed(seed)
         self._drawn = {

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -43,13 +42,11 @@ class SyncDataCollector(Collector):
         frames_per_batch: num_envs × T.
         total_frames: where iteration stops; -1 for never. Invalid frames count.
         device: where batches are delivered; None for the env's device. On another device each batch is a copy.
-        return_same_td: True returns views of a ring of `ring_size` slots, without a copy: a batch is valid until
-            `ring_size` more have been collected, and raises `OverwrittenBatchError` afterwards. False returns a copy
-            that the caller owns.
+        return_same_td: True returns views of the collector's memory, without a copy: a batch is valid until the next
+            one is collected, and raises `OverwrittenBatchError` afterwards. False returns a copy that the caller owns.
         exploration_type: how the policy acts, unless an outer `set_exploration_type` says otherwise.
         split_trajs: cut batches at episode ends, see `split_trajectories`.
         postproc: applied to every batch before it is returned.
-        ring_size: slots of the ring.
     """
 
     def __init__(
@@ -63,8 +60,6 @@ class SyncDataCollector(Collector):
         exploration_type: ExplorationType = ExplorationType.RANDOM,
         split_trajs: bool = False,
         postproc: Callable[[TensorDict], TensorDict] | None = None,
-        *,
-        ring_size: int = 2,
     ) -> None:
         if callable(env) and not hasattr(env, "step"):
             env = env()  # a function that makes it, as in TorchRL
@@ -77,7 +72,6 @@ class SyncDataCollector(Collector):
         self.policy = policy if callable(policy) else getattr(policy, "policy", policy)  # a learner has one
         self.frames_per_batch = frames_per_batch
         self.total_frames = total_frames
-        self.ring_size = ring_size
         self._steps, rest = divmod(frames_per_batch, env.num_envs)
         if rest or not self._steps:
             below = max(1, self._steps) * env.num_envs
@@ -85,7 +79,7 @@ class SyncDataCollector(Collector):
                 f"frames_per_batch={frames_per_batch} must be a multiple of num_envs={env.num_envs}: use {below} or "
                 f"{below + env.num_envs}"
             )
-        check_range(self, "frames_per_batch", "ring_size", minimum=1)
+        check_range(self, "frames_per_batch", minimum=1)
         if total_frames != -1:
             check_range(self, "total_frames", minimum=1, hint=", or -1 to collect without end")
         env_device = _with_index(env.device)
@@ -100,19 +94,16 @@ class SyncDataCollector(Collector):
         size = memory_size(self.policy)
         self._memory = torch.zeros(env.num_envs, size, device=env_device) if size else None  # the policy's present one
         self._needs_reset = True
-        # A ring of slots if the slots themselves are returned; one slot if batches are copies of it.
         self._lends = return_same_td and not split_trajs and self.device == env_device
-        self._num_slots = ring_size if self._lends else 1
-        self._slots: list[RolloutMemory] = []
-        self._lent: list[LentBatch | None] = [None] * self._num_slots  # the batches that are views of the ring
-        self._position = 0  # the next one in the ring
-        self._fills: list[Callable[[], None]] = [partial(self._fill, slot) for slot in range(self._num_slots)]
+        self._rows: RolloutMemory | None = None  # what a rollout is written to
+        self._lent: LentBatch | None = None  # the batch that is a view of it
+        self._captured_fill: Callable[[], None] = self._fill
         self._compiled_step: Step = self._step
 
     @classmethod
     def build(cls, env: TensorEnv, policy: Policy, frames: int, settings: CollectConfig, seed: int) -> Collector:
         """Return the collector of a training, with batches of `frames` frames in one memory."""
-        return cls(env, policy, frames, return_same_td=True, ring_size=1, postproc=compression(settings))
+        return cls(env, policy, frames, return_same_td=True, postproc=compression(settings))
 
     # -- public interface --------------------------------------------------------------------------------------------
 
@@ -131,33 +122,30 @@ class SyncDataCollector(Collector):
 
     def collect_rollout(self, check: bool = True) -> Any:
         """Collect the next batch for a learner: a `Rollout`, without the way around a TensorDict, or what `postproc` or
-        `split_trajs` made of it. With `return_same_td` it is valid until `ring_size` more were collected.
+        `split_trajs` made of it. With `return_same_td` it is valid until the next one is collected.
 
         Any interruption, also Ctrl-C, drops the steps and leaves the collector usable.
         """
         self._raise_if_closed()
-        slot = self._position
-        lent, self._lent[slot] = self._lent[slot], None
+        lent, self._lent = self._lent, None
         if lent is not None:
             lent.expire()
         with torch.no_grad():
             self._reset_if_needed()
-            if not self._slots:
-                shapes = self._steps, self._observation, self._memory
-                self._slots = [RolloutMemory(*shapes) for _ in range(self._num_slots)]
+            if self._rows is None:
+                self._rows = RolloutMemory(self._steps, self._observation, self._memory)
             self._needs_reset = True
             start = self._now()
             with set_exploration_type(chosen_exploration_type() or self.exploration_type):
-                self._fills[slot]()
+                self._captured_fill()
             self._span = start, self._now()
             self._needs_reset = False
             self._frames += self.frames_per_batch
             if check:
                 self.check()
-            rollout = Rollout.of_rows(self._slots[slot].tensors)
+            rollout = Rollout.of_rows(self._rows.tensors)
             if not self._lends and not self.split_trajs:
                 rollout = rollout.copy(self.device)
-        self._position = (slot + 1) % self._num_slots
         return rollout if self.postproc is None and not self.split_trajs else self._deliver(rollout)
 
     def iterator(self) -> Iterator[Any]:
@@ -202,7 +190,7 @@ class SyncDataCollector(Collector):
 
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Wrap the device work of a rollout with `capture`; all of its tensors keep their memory (a CUDA graph)."""
-        self._fills = [capture(partial(self._fill, slot)) for slot in range(self._num_slots)]
+        self._captured_fill = capture(self._fill)
 
     def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
         """Wrap the device work of one step (policy, env, writing the frame) with `compile` (`torch.compile`)."""
@@ -211,7 +199,7 @@ class SyncDataCollector(Collector):
     def shutdown(self) -> None:
         """Free the memory. The env stays the caller's; returned batches stay readable."""
         self._closed = True
-        self._slots, self._observation, self._lent = [], {}, []
+        self._rows, self._observation, self._lent = None, {}, None
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of everything the next batches depend on, except the policy and torch's global generators."""
@@ -238,9 +226,10 @@ class SyncDataCollector(Collector):
 
     # -- one rollout ---------------------------------------------------------------------------------------------------
 
-    def _fill(self, slot: int) -> None:
-        """Write T steps to a slot. No host synchronization, preallocated tensors only: a CUDA graph can capture it."""
-        memory = self._slots[slot]
+    def _fill(self) -> None:
+        """Write T steps. No host synchronization, preallocated tensors only: a CUDA graph can capture it."""
+        memory = self._rows
+        assert memory is not None
         present = self._observation if self._memory is None else {**self._observation, MEMORY: self._memory}
         torch._foreach_copy_(list(memory.observations[0].values()), list(present.values()))
         for observation, rows in zip(memory.observations[:-1], memory.rows, strict=True):
@@ -271,8 +260,8 @@ class SyncDataCollector(Collector):
         frame |= {("observation", name): x for name, x in record.observation.items()}
         if not rows:
             self._check_frame(frame)
-            for memory in self._slots:
-                memory.allocate(frame)
+            assert self._rows is not None
+            self._rows.allocate(frame)
         write(rows, frame)
 
     def _deliver(self, rollout: Rollout) -> Any:
@@ -280,7 +269,7 @@ class SyncDataCollector(Collector):
         if self.split_trajs:  # the policy's memory is of the first frames of the batch, not of the trajectories
             batch = split_trajectories(replace(rollout, memory=None).to_tensordict()).to(self.device)
         elif self._lends:
-            batch = self._lent[self._position - 1] = rollout.to_tensordict(LentBatch)
+            batch = self._lent = rollout.to_tensordict(LentBatch)
         else:
             batch = rollout.to_tensordict()
         return batch if self.postproc is None else self.postproc(batch)

@@ -266,7 +266,7 @@ def test_an_env_that_waits_is_named_by_its_line(form):
     env = Peeking(32, "cuda")
     policy = build_policy(env.observation_spec, env.action_spec).cuda()
     algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, rollout_steps=8))
-    collector = SyncDataCollector(env, policy, 32 * 8, return_same_td=True, ring_size=1)
+    collector = SyncDataCollector(env, policy, 32 * 8, return_same_td=True)
     logged = []
     losses = iterate(capture_training(collector, algo, form, logged.append), 6)
     assert all(torch.isfinite(torch.tensor(list(losses.values()))))

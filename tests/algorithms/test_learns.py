@@ -50,7 +50,7 @@ def test_it_finds_the_best_actions_for_either_setting():
     env = Arms(64)
     policy = build_policy(env.observation_spec, env.action_spec, ModelConfig(trunk=[32], part=16))
     algo = PPO(policy, PPOConfig(minibatches=4, learning_rate=3e-3, clip=0.2))
-    with SyncDataCollector(env, policy, 64 * 16, return_same_td=True, ring_size=1) as collector:
+    with SyncDataCollector(env, policy, 64 * 16, return_same_td=True) as collector:
         for _ in range(40):
             algo.update(collector.rollout())
     mean = policy.actor.mean(policy.actor(policy.features({"side": torch.tensor([[-1.0], [1.0]])})))
@@ -123,7 +123,7 @@ def learned(env: TensorEnv, config, iterations: int):
     torch.manual_seed(0)
     policy = build_network(vars(config), env.observation_spec, env.action_spec, MODEL)
     learner = build_learner(policy, config, env.observation_spec, seed=0)
-    collector = SyncDataCollector(env, policy, env.num_envs * config.rollout_steps, return_same_td=True, ring_size=1)
+    collector = SyncDataCollector(env, policy, env.num_envs * config.rollout_steps, return_same_td=True)
     for i in range(iterations):
         learner.update(collector.rollout(), i / iterations)
     return policy, learner

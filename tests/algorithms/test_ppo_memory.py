@@ -213,7 +213,7 @@ def train(kind, seed, iterations):
     policy = build_policy(env.observation_spec, env.action_spec, config)
     settings = {"rollout_steps": 9, "minibatches": 2, "epochs": 4, "learning_rate": 0.02, "schedule": "linear"}
     learner = PPO(policy, PPOConfig(clip=0.2, gamma=0.9, lam=0.9, **settings))
-    collector = SyncDataCollector(env, policy, 64 * 9, return_same_td=True, ring_size=1)
+    collector = SyncDataCollector(env, policy, 64 * 9, return_same_td=True)
     for k in range(iterations):
         learner.update(collector.rollout(), k / iterations)
     return fly_episodes(HiddenVelocity(256), policy)["return"]

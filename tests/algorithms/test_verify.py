@@ -23,7 +23,7 @@ def build():
     env = Walk()
     policy = build_policy(env.observation_spec, env.action_spec)
     algo = PPO(policy, PPOConfig(minibatches=2, epochs=1, rollout_steps=STEPS))
-    return env, SyncDataCollector(env, policy, N * STEPS, return_same_td=True, ring_size=1), algo
+    return env, SyncDataCollector(env, policy, N * STEPS, return_same_td=True), algo
 
 
 def compiler(mistake, draws):

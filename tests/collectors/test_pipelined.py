@@ -223,9 +223,9 @@ def test_a_loop_left_early_continues_where_it_was(pipeline):
     assert rest == [0, 1, 2, 3, 4]
 
 
-def test_a_ring_that_is_too_small_is_refused_with_the_remedy(counter_env):
-    base = SyncDataCollector(counter_env(3), UpdateCounter(), 12, return_same_td=True, ring_size=1)
-    with pytest.raises(ValueError, match="ring_size=3 or more, or return_same_td=False"):
+def test_a_base_with_one_memory_is_refused(counter_env):
+    base = SyncDataCollector(counter_env(3), UpdateCounter(), 12, return_same_td=True)
+    with pytest.raises(ValueError, match="return_same_td=True would be overwritten"):
         PipelinedDataCollector(base)
 
 

@@ -79,7 +79,7 @@ def test_the_state_of_a_foreign_base_is_not_ours_to_save():
 
 
 def test_a_copied_rollout_keeps_one_memory_and_its_place(counter_env, policy):
-    rollout = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1).collect_rollout()
+    rollout = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True).collect_rollout()
     copied = rollout.copy(torch.device("cpu"))
     want = copied.to_tensordict().clone()
     for x in rollout.rows.values():

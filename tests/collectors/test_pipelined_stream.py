@@ -56,7 +56,7 @@ def fake_streams(monkeypatch):
 
 def test_rollouts_are_queued_between_publish_and_update(counter_env, fake_streams):
     policy = Counted()
-    base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
+    base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True)
     with PipelinedDataCollector(base) as collector:
         places, seen = set(), []
         for _ in range(5):
@@ -77,7 +77,7 @@ def test_rollouts_are_queued_between_publish_and_update(counter_env, fake_stream
 def test_a_resumed_stream_continues_the_same(counter_env, fake_streams):
     def build():
         policy = Counted()
-        base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True, ring_size=1)
+        base = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True)
         return policy, PipelinedDataCollector(base)
 
     def batches(policy, collector, count):
@@ -100,7 +100,7 @@ def test_a_resumed_stream_continues_the_same(counter_env, fake_streams):
 
 
 def test_an_error_while_queueing_comes_at_its_batch(counter_env, fake_streams):
-    base = SyncDataCollector(counter_env(3), Counted(), 12, return_same_td=True, ring_size=1)
+    base = SyncDataCollector(counter_env(3), Counted(), 12, return_same_td=True)
     collector = PipelinedDataCollector(base)
     advance, calls = base.env._advance, iter(range(100))
     base.env._advance = lambda action: 1 / 0 if next(calls) == 5 else advance(action)
@@ -122,7 +122,7 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA de
 @pytest.mark.parametrize("on_policy", [False, True])
 def test_batches_on_a_gpu_are_of_their_version(counter_env, on_policy):
     policy = Counted().cuda()
-    base = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 16, return_same_td=True, ring_size=1)
+    base = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 16, return_same_td=True)
     wrong = torch.zeros((), device="cuda")
     with PipelinedDataCollector(base, on_policy=on_policy) as collector:
         seen = []

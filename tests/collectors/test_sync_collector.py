@@ -100,7 +100,7 @@ def test_frames_per_batch_that_does_not_fit_says_what_would(counter_env, policy,
         SyncDataCollector(counter_env(4), policy, frames)
 
 
-@pytest.mark.parametrize("wrong", [{"total_frames": 0}, {"total_frames": -2}, {"ring_size": 0}])
+@pytest.mark.parametrize("wrong", [{"total_frames": 0}, {"total_frames": -2}])
 def test_senseless_counts_are_refused(counter_env, policy, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         SyncDataCollector(counter_env(4), policy, 8, **wrong)

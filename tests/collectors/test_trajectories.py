@@ -20,7 +20,7 @@ def test_batches_are_cut_at_episode_ends_and_padded(counter_env, policy):
 
 
 def test_split_batches_are_the_callers_own(counter_env, policy):
-    collector = SyncDataCollector(counter_env(2), policy, 12, split_trajs=True, return_same_td=True, ring_size=1)
+    collector = SyncDataCollector(counter_env(2), policy, 12, split_trajs=True, return_same_td=True)
     first = collector.rollout()
     collector.rollout()
     assert first["reward"][2].tolist() == [11, 12, 13]

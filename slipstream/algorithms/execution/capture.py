@@ -43,7 +43,7 @@ def capture_training(
     processes it calls `clip_sums` as well, such a function of what `Learner.sums` returns.
 
     Args:
-        collector: must write every batch to the same memory (`return_same_td=True, ring_size=1`), which the captured
+        collector: must write every batch to the same memory (`return_same_td=True`), which the captured
             update reads.
         learner: needs a generator of its own (`learner.generator`) if the collector collects beside the update.
         mode: "plain", "graphs" (CUDA graphs) or "compiled" (CUDA graphs of compiled kernels). Without a GPU, "compiled"
