@@ -4,7 +4,7 @@ Needs NumPy and onnxruntime, nothing else of Slipstream and no torch. The frames
 is ENU (x east, y north, z up), the body FLU (x ahead, y left, z up). `messages.py` converts from and to NED and FRD.
 """
 
-from slipstream.deploy.messages import Cloud, Command, Obstacles, Odometry
+from slipstream.deploy.messages import Cloud, Command, Depth, Obstacles, Odometry
 from slipstream.deploy.pilot import Decision, Limits, Pilot
 
-__all__ = ["Cloud", "Command", "Decision", "Limits", "Obstacles", "Odometry", "Pilot"]
+__all__ = ["Cloud", "Command", "Decision", "Depth", "Limits", "Obstacles", "Odometry", "Pilot"]

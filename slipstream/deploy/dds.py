@@ -37,6 +37,8 @@ nav_msgs Odometry: Header header, string child_frame_id, PoseWithCovariance pose
 sensor_msgs PointField: string name, uint32 offset, uint8 datatype, uint32 count
 sensor_msgs PointCloud2: Header header, uint32 height, uint32 width, PointField[] fields, bool is_bigendian, \
 uint32 point_step, uint32 row_step, uint8[] data, bool is_dense
+sensor_msgs Image: Header header, uint32 height, uint32 width, string encoding, uint8 is_bigendian, uint32 step, \
+uint8[] data
 sensor_msgs LaserScan: Header header, float32 angle_min, float32 angle_max, float32 angle_increment, \
 float32 time_increment, float32 scan_time, float32 range_min, float32 range_max, float32[] ranges, float32[] intensities
 """

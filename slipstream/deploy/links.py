@@ -92,7 +92,7 @@ class UdpLink:
         """Send one message."""
         data = pack(message)
         if len(data) > LARGEST:
-            raise ValueError(f"{len(message.values):,} points do not fit into a datagram: thin the cloud out")
+            raise ValueError(f"a {type(message).__name__} of {len(data):,} bytes is no datagram: send less, or by dds")
         with contextlib.suppress(BlockingIOError, ConnectionRefusedError):
             self._socket.send(data)
 

@@ -138,9 +138,8 @@ def replay(path: str | Path, onnx_file: str | Path) -> tuple[int, int]:
 
     with open(path, "rb") as file:
         reader = make_reader(file)
-        facts: dict[str, Any] = json.loads(
-            next(x for x in reader.iter_metadata() if x.name == "flight").metadata["settings"]
-        )
+        about = next(x for x in reader.iter_metadata() if x.name == "flight")
+        facts: dict[str, Any] = json.loads(about.metadata["settings"])
         pilot = Pilot(onnx_file, facts["shield"], Limits(**facts["limits"]), facts["remove_tracked"])
         pilot.fly_to(facts["goal"])
         decisions = differ = 0

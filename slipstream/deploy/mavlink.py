@@ -103,9 +103,8 @@ class MavlinkLink:
         if kind == "OBSTACLE_DISTANCE" and m.frame == frame.MAV_FRAME_BODY_FRD and not self._has_clouds:
             ranges = np.where(np.array(m.distances) == NO_HIT, np.inf, np.array(m.distances) / 100)
             first, step = -math.radians(m.angle_offset), -math.radians(m.increment_f or m.increment)  # clockwise
-            return Cloud(
-                m.time_usec * 1e-6, scan_points(ranges, first, step, m.min_distance / 100, m.max_distance / 100)
-            )
+            hits = scan_points(ranges, first, step, m.min_distance / 100, m.max_distance / 100)
+            return Cloud(m.time_usec * 1e-6, hits)
         if kind == "TUNNEL" and m.payload_type == TUNNEL_TYPE and m.payload_length > PIECE.size:
             return self._read_piece(bytes(m.payload[: m.payload_length]))
         if kind == "SET_POSITION_TARGET_LOCAL_NED" and self.role == "vehicle" and m.type_mask == VELOCITY_AND_YAW:
@@ -131,11 +130,9 @@ class MavlinkLink:
     def _send_command(self, message: Message) -> None:
         velocity, zeros = frames.swap_ned_enu(message.values[0, :3]), (0.0, 0.0, 0.0)
         frame, boot_ms = self._mavlink.MAV_FRAME_LOCAL_NED, int(message.stamp * 1e3) % 2**32
-        target = self.connection.target_system or 1, self.connection.target_component
-        turn = frames.swap_yaw(message.values[0, 3]), 0.0
-        self._mav.set_position_target_local_ned_send(
-            boot_ms, *target, frame, VELOCITY_AND_YAW, *zeros, *velocity, *zeros, *turn
-        )
+        address = boot_ms, self.connection.target_system or 1, self.connection.target_component, frame
+        numbers = *zeros, *velocity, *zeros, frames.swap_yaw(message.values[0, 3]), 0.0
+        self._mav.set_position_target_local_ned_send(*address, VELOCITY_AND_YAW, *numbers)
 
     def _send_odometry(self, message: Message) -> None:
         values, m = message.values[0], self._mavlink
@@ -157,9 +154,8 @@ class MavlinkLink:
     def _send_ring(self, message: Message) -> None:
         x, y, z = frames.swap_frd_flu(message.values[np.abs(message.values[:, 2]) < 0.02]).T
         ring = np.full(RING, float(NO_HIT))
-        np.minimum.at(
-            ring, np.rint(np.arctan2(y, x) * RING / (2 * np.pi)).astype(int) % RING, np.rint(100 * np.hypot(x, y))
-        )
+        place = np.rint(np.arctan2(y, x) * RING / (2 * np.pi)).astype(int) % RING
+        np.minimum.at(ring, place, np.rint(100 * np.hypot(x, y)))
         frame = {"increment_f": 360 / RING, "angle_offset": 0.0, "frame": self._mavlink.MAV_FRAME_BODY_FRD}
         self._mav.obstacle_distance_send(
             _microseconds(message), 0, ring.astype(int).tolist(), 0, 1, NO_HIT - 1, **frame

@@ -29,7 +29,8 @@ class Message:
     dtype: ClassVar[str] = "<f8"
 
     def __post_init__(self) -> None:
-        values = np.ascontiguousarray(self.values, self.dtype).reshape(-1, len(self.columns))
+        columns = len(self.columns) or (np.shape(self.values) or (1,))[-1]
+        values = np.ascontiguousarray(self.values, self.dtype).reshape(-1, columns)
         if len(values) > MAX_ROWS:
             raise ValueError(f"{type(self).__name__} has {len(values):,} rows: at most {MAX_ROWS:,}")
         object.__setattr__(self, "values", values)
@@ -53,13 +54,20 @@ class Obstacles(Message):
     columns = ("x", "y", "z", "vx", "vy", "vz", "width", "height")
 
 
+class Depth(Message):
+    """Images [cameras · height, width] m along the optical axis, row by row from the top, one camera below the other.
+    inf: nothing in range, −inf: too close, NaN or 0: no reading."""
+
+    columns, dtype = (), "<f4"  # as many as there are
+
+
 class Command(Message):
     """One row: velocity [3] m/s, ENU, and the yaw to hold, rad counter-clockwise from east."""
 
     columns = ("vx", "vy", "vz", "yaw")
 
 
-KINDS: tuple[type[Message], ...] = (Odometry, Cloud, Obstacles, Command)
+KINDS: tuple[type[Message], ...] = (Odometry, Cloud, Obstacles, Command, Depth)
 
 
 def pack(message: Message) -> bytes:
@@ -77,9 +85,11 @@ def unpack(data: bytes) -> Message:
         raise ValueError("not a message of this version of Slipstream")
     found = KINDS[kind]
     values = np.frombuffer(data, np.uint8, offset=HEADER.size)
-    if rows > MAX_ROWS or values.size != rows * len(found.columns) * np.dtype(found.dtype).itemsize:
+    itemsize = np.dtype(found.dtype).itemsize
+    columns = len(found.columns) or values.size // (itemsize * max(rows, 1))
+    if rows > MAX_ROWS or values.size != rows * columns * itemsize:
         raise ValueError(f"a {found.__name__} of {rows} rows does not have {values.size} bytes")
-    return found(stamp, values.view(found.dtype))
+    return found(stamp, values.view(found.dtype).reshape(rows, columns))
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from dataclasses import dataclass, field
@@ -12,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from slipstream.deploy import sensors
-from slipstream.deploy.messages import Cloud, Command, Message, Obstacles, Odometry, rotation, yaw_of
+from slipstream.deploy.messages import Cloud, Command, Depth, Message, Obstacles, Odometry, rotation, yaw_of
 from slipstream.deploy.sensors import Deployment
 from slipstream.deploy.shield import Shield
 
-KNOWN = ("state", "lidar", "direction", "dynamic_obstacle")
+KNOWN = ("state", "lidar", "direction", "dynamic_obstacle", "camera")
+TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
+MAX_INPUT = 1 << 20  # numbers; the file is not trusted
 STOPPED_MPS = 0.2
 
 
@@ -26,6 +27,7 @@ class Limits:
 
     odometry_s: float = 0.25  # oldest odometry that is flown with
     cloud_s: float = 0.4
+    camera_s: float = 0.4
     obstacles_s: float = 0.6  # of policies that read them, and once any have come
     frozen_s: float = 0.5  # the same values for this long while the drone moves
     recover_s: float = 0.5  # good data for this long before it flies on
@@ -65,7 +67,7 @@ class Source:
             if now - self._accepted < self.limits.resync_s:
                 return False
             self.offset = math.inf
-        if self.last is None or not np.array_equal(message.values, self.last.values):
+        if self.last is None or not np.array_equal(message.values, self.last.values, equal_nan=True):
             self._changed = now
         self.last, self._accepted = message, now
         self.offset = min(self.offset, now - message.stamp)
@@ -81,8 +83,8 @@ class Source:
             return f"{self.name} missing"
         if self.age(now) > self.max_age_s:
             return f"{self.name} late"
-        unchanged = now - self._changed > self.limits.frozen_s
-        return f"{self.name} frozen" if unchanged and moving and len(self.last.values) else ""
+        unchanged = now - self._changed > self.limits.frozen_s and bool(np.isfinite(self.last.values).any())
+        return f"{self.name} frozen" if unchanged and moving else ""
 
 
 class Pilot:
@@ -119,21 +121,39 @@ class Pilot:
         if "deploy" not in about:
             raise ValueError(f"{onnx_file} has no facts for deployment: export a drone's policy with this version")
         self.deployment = facts = Deployment.read(about["deploy"])
-        shape = json.loads(about.get("memory", "{}")).get("shape")
-        self._fresh_memory = np.zeros((1, *shape), np.float32) if shape else None
-        self.inputs = [x.name for x in self.session.get_inputs() if x.name != "memory"]
+        inputs = {x.name: x for x in self.session.get_inputs()}
+        self.inputs = [name for name in inputs if name != "memory"]
         if unknown := [name for name in self.inputs if name not in KNOWN]:
             raise ValueError(f"{onnx_file} reads {', '.join(unknown)}: a pilot has {', '.join(KNOWN)} alone")
         self.limits, self.remove_tracked = limits or Limits(), remove_tracked
         self.odometry = Source("odometry", self.limits.odometry_s, self.limits)
         self.cloud = Source("lidar", self.limits.cloud_s, self.limits)
+        self.camera = Source("camera", self.limits.camera_s, self.limits)
         self.obstacles = Source("obstacles", self.limits.obstacles_s, self.limits)
+        self._needed = [self.odometry]
+        self._needed += [self.cloud] if "lidar" in inputs or shield else []
+        self._needed += [self.camera] if "camera" in inputs else []
         x0, y0, x1, y1 = self.limits.fence_m or (-np.inf, -np.inf, np.inf, np.inf)
         z0, z1 = self.limits.height_m or facts.height_limits_m
         self._low, self._high = np.array((x0, y0, z0)), np.array((x1, y1, z1))
         self.shield = facts.shield() if shield else None
         self.goal: np.ndarray | None = None
         self._history: deque[Odometry] = deque(maxlen=100)  # attitudes at the time of a scan
+        shapes = {name: tuple(x.shape[1:]) for name, x in inputs.items()}
+        fitting = {"state": (8,), "direction": (1, 3), "lidar": (1, facts.azimuths, len(facts.elevations_deg))}
+        fitting["dynamic_obstacle"] = 1, facts.nearest, sensors.OBSTACLE_COLUMNS
+        try:  # a decision over nothing, so that what does not fit is found before the flight
+            if shapes | {name: shape for name, shape in fitting.items() if name in shapes} != shapes:
+                raise ValueError(f"its inputs have shapes {shapes}")
+            if max(map(math.prod, shapes.values())) > MAX_INPUT or ("camera" in shapes and facts.camera_range_m <= 0):
+                raise ValueError("its camera has no range, or it reads too much")
+            blank = {name: np.zeros(shapes[name], TYPES[x.type]) for name, x in inputs.items()}
+            self._fresh_memory = blank["memory"][None] if "memory" in blank else None
+            self._blank_image = blank.get("camera")
+            self._begin_episode()
+            self._act(blank)
+        except Exception as error:
+            raise ValueError(f"{onnx_file} does not fit its facts for deployment: {error}") from error
         self._begin_episode()
 
     # -- inputs ------------------------------------------------------------------------------------------------------
@@ -160,6 +180,13 @@ class Pilot:
         if isinstance(message, Cloud):  # single points may be NaN or infinite: beams without a hit
             broken = len(values) > 0 and bool(np.isnan(values).any(1).all())
             return not broken and self.cloud.take(message, now)
+        if isinstance(message, Depth):
+            image = self._blank_image
+            if image is None or values.shape != (image.shape[0] * image.shape[1], image.shape[2]):
+                self.camera.name = f"camera of {values.shape[0]} × {values.shape[1]} pixels, not the policy's,"
+                return False
+            self.camera.name = "camera"
+            return bool((values > 0).any()) and self.camera.take(message, now)
         if isinstance(message, Obstacles):
             return bool(finite.all()) and self.obstacles.take(message, now)
         if not isinstance(message, Odometry) or len(values) != 1 or not finite.all():
@@ -204,7 +231,7 @@ class Pilot:
 
     def observe(self, now: float) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return the observation of the training, and the rotation [3, 3] from ENU to the goal frame."""
-        assert self.odometry.last is not None and self.cloud.last is not None and self.goal is not None
+        assert self.odometry.last is not None and self.goal is not None
         facts, odometry = self.deployment, self.odometry.last.values[0]
         position, velocity = odometry[:3], odometry[3:6]
         direction = (self.goal - (position if self._start is None else self._start)) * (1, 1, 0)
@@ -214,22 +241,28 @@ class Pilot:
         offset = self.goal - position
         unit = to_goal @ offset / max(float(np.linalg.norm(offset)), 1e-6)
         state = np.array((*unit, np.hypot(offset[0], offset[1]), offset[2], *(to_goal @ velocity)), np.float32)
-        stamp = self.cloud.last.stamp + self.cloud.offset
-        then = min(self._history, key=lambda x: abs(x.stamp + self.odometry.offset - stamp))  # the time of the scan
-        attitude = then.values[0, 6:]
-        points = self.cloud.last.values @ (to_goal @ rotation(attitude)).T
+        points, attitude = np.zeros((0, 3)), odometry[6:]
+        if self.cloud.last is not None:
+            stamp = self.cloud.last.stamp + self.cloud.offset
+            then = min(self._history, key=lambda x: abs(x.stamp + self.odometry.offset - stamp))  # the time of the scan
+            attitude = then.values[0, 6:]
+            points = self.cloud.last.values @ (to_goal @ rotation(attitude)).T
         rows = np.zeros((0, 8)) if self.obstacles.last is None else self.obstacles.last.values.copy()
         rows[:, :3] += rows[:, 3:6] * max(0.0, self.obstacles.age(now))  # where they are now
         if self.remove_tracked:
             relative = (rows[:, :3] - position) @ to_goal.T
             points = sensors.without_tracked(points, np.column_stack((relative, rows[:, 6:])))
         self._points = points
-        return {
+        observation = {
             "state": state,
             "lidar": facts.lidar(sensors.turned_to_yaw(points, attitude, to_goal)),
             "direction": direction.astype(np.float32)[None],
             "dynamic_obstacle": facts.dynamic_obstacle(rows, position, to_goal),
-        }, to_goal
+        }
+        if self._blank_image is not None and self.camera.last is not None:
+            image = facts.camera(self.camera.last.values, self._blank_image.dtype)
+            observation["camera"] = image.reshape(self._blank_image.shape)
+        return observation, to_goal
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -238,7 +271,7 @@ class Pilot:
         last = self.odometry.last
         speed = 0.0 if last is None else float(np.linalg.norm(last.values[0, 3:6]))
         moving = max(speed, float(np.abs(self._last_command).max())) > STOPPED_MPS
-        faults = [source.fault(now, moving) for source in (self.odometry, self.cloud)]
+        faults = [source.fault(now, moving) for source in self._needed]
         if "dynamic_obstacle" in self.inputs or self.obstacles.last is not None:
             faults.append(self.obstacles.fault(now, False))
         if last is not None and (np.clip(last.values[0, :3], self._low, self._high) != last.values[0, :3]).any():

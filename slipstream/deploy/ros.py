@@ -4,6 +4,7 @@
 |---|---|---|
 | odom | nav_msgs/Odometry | pose in the world (ENU), velocity in the body (FLU) |
 | points | sensor_msgs/PointCloud2 | LiDAR hits in the body's frame, base_link: fields x, y, z |
+| depth | sensor_msgs/Image | depth images, 32FC1 (m) or 16UC1 (mm), several cameras one below the other |
 | scan | sensor_msgs/LaserScan | instead of points: a planar scanner, level and centered on base_link |
 | obstacles | sensor_msgs/PointCloud2 | tracked obstacles, ENU: x, y, z, vx, vy, vz, width, height |
 | cmd_vel | geometry_msgs/TwistStamped | the command: velocity in the world (ENU), yaw rate |
@@ -16,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from slipstream.deploy.messages import MAX_ROWS, Cloud, Command, Message, Obstacles, Odometry, rotation, yaw_of
+from slipstream.deploy.messages import MAX_ROWS, Cloud, Command, Depth, Message, Obstacles, Odometry, rotation, yaw_of
 from slipstream.deploy.sensors import scan_points
 
 TOPICS = {
     "odom": ("nav_msgs", "Odometry"),
     "points": ("sensor_msgs", "PointCloud2"),
+    "depth": ("sensor_msgs", "Image"),
     "scan": ("sensor_msgs", "LaserScan"),
     "obstacles": ("sensor_msgs", "PointCloud2"),
     "cmd_vel": ("geometry_msgs", "TwistStamped"),
@@ -29,6 +31,8 @@ TOPICS = {
 OF_PILOT = ("cmd_vel",)  # the others are the vehicle's
 FORMATS = {1: "i1", 2: "u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 8: "<f8"}  # of PointField.datatype
 FLOAT32 = 7
+IMAGES = {"32FC1": ("f4", 1.0), "16UC1": ("u2", 1e-3)}  # encoding: type, m
+NAMES = {Odometry: "odom", Cloud: "points", Obstacles: "obstacles", Depth: "depth", Command: "cmd_vel"}
 YAW_GAIN, MAX_YAW_RATE = 1.0, 0.5  # 1/s, rad/s
 
 
@@ -55,6 +59,8 @@ class RosMessages:
             return Odometry(stamp, np.concatenate((_numbers(pose.position, "xyz"), velocity, quat)))
         if topic == "cmd_vel":
             return Command(stamp, np.append(_numbers(m.twist.linear, "xyz"), math.nan))  # it has a yaw rate instead
+        if topic == "depth":
+            return Depth(stamp, _read_image(m))
         if topic == "scan":
             limits = m.angle_min, m.angle_increment, m.range_min, m.range_max
             return Cloud(stamp, scan_points(np.array(m.ranges), *limits))
@@ -64,9 +70,9 @@ class RosMessages:
     def write(self, message: Message) -> tuple[str, Any]:
         """Return topic and message."""
         kind, values = type(message), message.values
-        topic = {Odometry: "odom", Cloud: "points", Obstacles: "obstacles", Command: "cmd_vel"}[kind]
+        topic = NAMES[kind]
         m = self.types[TOPICS[topic]]()
-        m.header.frame_id = "base_link" if kind is Cloud else "map"
+        m.header.frame_id = "base_link" if kind in (Cloud, Depth) else "map"
         seconds, nanoseconds = _clock(m)
         _set(m.header.stamp, (seconds, nanoseconds), (int(message.stamp // 1), int(message.stamp % 1 * 1e9)))
         if kind is Odometry:
@@ -82,6 +88,9 @@ class RosMessages:
             if self._yaw is not None:
                 turn = YAW_GAIN * math.remainder(values[0, 3] - self._yaw, 2 * math.pi)
                 m.twist.angular.z = max(-MAX_YAW_RATE, min(MAX_YAW_RATE, turn))
+        elif kind is Depth:
+            _set(m, ("height", "width", "encoding"), (*values.shape, "32FC1"))
+            _set(m, ("step", "data"), (values.strides[0], values.tobytes()))
         else:
             step = 4 * len(kind.columns)
             _set(m, ("height", "width", "point_step", "row_step"), (1, len(values), step, step * len(values)))
@@ -106,13 +115,28 @@ def _set(m: Any, names: Any, values: Any) -> None:
         setattr(m, name, value)
 
 
+def _bytes(m: Any) -> bytes:
+    return np.array(m.data, np.uint8).tobytes() if isinstance(m.data, list) else bytes(m.data)
+
+
+def _read_image(m: Any) -> np.ndarray:
+    """Return the depths [height, width] (m) of an Image."""
+    if m.encoding not in IMAGES:
+        raise ValueError(f"a depth image of encoding {m.encoding}: use {' or '.join(IMAGES)}")
+    kind, unit = IMAGES[m.encoding]
+    number, data = np.dtype((">" if m.is_bigendian else "<") + kind), _bytes(m)
+    if not 0 < m.width * number.itemsize <= m.step or m.height * m.step > len(data):
+        raise ValueError(f"an Image of {m.height} × {m.width} pixels, {m.step} bytes a row, in {len(data)} bytes")
+    return np.ndarray((m.height, m.width), number, data, strides=(m.step, number.itemsize)) * unit
+
+
 def _read_cloud(m: Any, names: tuple[str, ...]) -> np.ndarray:
     """Return the fields `names` of a PointCloud2, [K, fields]."""
     fields = {field.name: field for field in m.fields}
     count, step = m.width * m.height, m.point_step
     if missing := [name for name in names if name not in fields]:
         raise ValueError(f"a PointCloud2 without {', '.join(missing)}")
-    data = np.array(m.data, np.uint8).tobytes() if isinstance(m.data, list) else bytes(m.data)
+    data = _bytes(m)
     if m.is_bigendian or not 0 <= count <= MAX_ROWS or count * step > len(data):
         raise ValueError(f"a PointCloud2 of {count} points of {step} bytes in {len(data)} bytes")
     formats = [FORMATS.get(fields[name].datatype, "") for name in names]

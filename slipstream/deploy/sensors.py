@@ -39,7 +39,8 @@ class Deployment:
     height_limits_m: tuple[float, float]
     velocity_lag_s: float  # of the drone: a step of the command is followed with this time constant
     fov_deg: float = 360.0  # less: the azimuths are spread over this field of view, around the yaw
-    actions: tuple[tuple[float, float, float], ...] | None = None  # of a discrete policy, m/s
+    camera_range_m: float = 0.0
+    actions: tuple[tuple[float, ...], ...] | None = None  # [3] each, of a discrete policy, m/s
 
     @classmethod
     def read(cls, text: str) -> Deployment:
@@ -103,6 +104,11 @@ class Deployment:
         seen = (np.abs(elevation - beams[row]) <= half) & (column < self.azimuths)
         np.minimum.at(image, (column[seen].astype(int), row[seen]), distance[seen])
         return (self.range_m - image[None]).astype(np.float32)
+
+    def camera(self, depth: np.ndarray, dtype: Any) -> np.ndarray:
+        """Return the observation `camera` of `Depth`: 0 where nothing is in range, the highest value at the lens."""
+        near = np.where(depth > 0, np.clip(1 - depth / self.camera_range_m, 0, 1), np.isneginf(depth))
+        return (near * 255 + 0.5).astype(dtype) if dtype == np.uint8 else near.astype(dtype)
 
     def dynamic_obstacle(self, rows: np.ndarray, position: np.ndarray, to_goal: np.ndarray) -> np.ndarray:
         """Return the observation `dynamic_obstacle` [1, nearest, 10].

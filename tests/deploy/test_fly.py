@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slipstream.cli import main
-from slipstream.deploy import Cloud, Command, Obstacles, Odometry, Pilot
+from slipstream.deploy import Cloud, Command, Depth, Obstacles, Odometry, Pilot
 from slipstream.deploy.links import REMEDIES, UdpLink, split_address
 from slipstream.deploy.loop import FlightLog, fly, replay
 
@@ -24,6 +25,7 @@ SMALL = ["env.map_half_m=3", "env.num_obstacles=4", "env.dyn.num_obstacles=8", "
 ODOMETRY = Odometry(12.5, [1.0, -2.0, 3.0, 0.4, 0.5, -0.6, *(np.array([0.8, 0.1, -0.2, 0.5]) / np.sqrt(0.94))])
 CLOUD = Cloud(12.5, [[1.5, 0.5, -0.25], [-2.0, 3.0, 1.0], [3.0, -1.0, 0.0]])
 OBSTACLES = Obstacles(12.5, np.arange(32).reshape(4, 8) / 8)
+DEPTH = Depth(12.5, [[1.5, np.inf, np.nan], [-np.inf, 0.25, 7.0]])
 COMMAND = Command(12.75, [0.5, -1.0, 0.25, 0.7])
 
 
@@ -200,7 +202,7 @@ def test_ros_2_messages_are_parsed_by_rosbags():
     from slipstream.deploy.ros import TOPICS, RosMessages
 
     store, convert = get_typestore(Stores.ROS2_HUMBLE), RosMessages(message_types())
-    for message in (ODOMETRY, CLOUD, OBSTACLES, COMMAND):
+    for message in (ODOMETRY, CLOUD, OBSTACLES, DEPTH, COMMAND):
         topic, ours = convert.write(message)
         package, name = TOPICS[topic]
         data = ours.serialize(use_version_2=False)
@@ -209,7 +211,7 @@ def test_ros_2_messages_are_parsed_by_rosbags():
         assert theirs.header.frame_id == ours.header.frame_id
         back = convert.read(topic, theirs)
         assert back.stamp == pytest.approx(message.stamp)
-        assert np.allclose(back.values[:, :3], message.values[:, :3], atol=1e-6)
+        assert np.allclose(back.values[:, :3], message.values[:, :3], atol=1e-6, equal_nan=True)
     assert np.allclose(convert.read("odom", convert.write(ODOMETRY)[1]).values, ODOMETRY.values)
 
 
@@ -247,6 +249,28 @@ def test_a_recorded_bag_is_read_by_rosbags(roscore, tmp_path):
     for topic, message in topics.items():
         assert found[topic].stamp == pytest.approx(message.stamp)
         assert np.allclose(found[topic].values, message.values, atol=1e-6)
+
+
+@needs("cyclonedds")
+def test_depth_images_of_ros():
+    from slipstream.deploy.dds import message_types
+    from slipstream.deploy.ros import RosMessages
+
+    convert = RosMessages(message_types())
+    image = convert.write(DEPTH)[1]
+    image.encoding, image.step, image.is_bigendian = "16UC1", 8, 1  # mm, rows of 8 bytes, the last two of no pixel
+    image.data = np.array([[1500, 0, 300, 9], [65535, 1, 2, 9]], ">u2").tobytes()
+    assert np.allclose(convert.read("depth", image).values, [[1.5, 0, 0.3], [65.535, 0.001, 0.002]])
+    for change in (
+        {"encoding": "rgb8"},
+        {"step": 5},
+        {"width": 2**31},
+        {"height": 2**31},
+        {"data": b"x"},
+        {"width": 0},
+    ):
+        with pytest.raises(ValueError):
+            convert.read("depth", replace(image, **change))
 
 
 @needs("cyclonedds")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from slipstream.deploy import Cloud, Limits, Obstacles, Odometry, Pilot
+from slipstream.deploy import Cloud, Depth, Limits, Obstacles, Odometry, Pilot
 from slipstream.deploy.messages import pack, swap_attitude, swap_frd_flu, swap_ned_enu, swap_yaw, unpack, yaw_of
 from slipstream.deploy.sensors import Deployment, scan_points
 from slipstream.models.exploration import ExplorationType, set_exploration_type
@@ -73,6 +73,59 @@ def test_commands_are_those_of_the_envs_policy(exported, name):
             observation = record.observation
             flying &= ~record.terminated
     assert flying.sum() > n / 2 and (observation["lidar"] > 0).any()
+
+
+def test_commands_of_a_policy_with_cameras_are_those_of_the_env(camera_policy):
+    path, trained, config = camera_policy
+    env = NavigationEnv(
+        3, seed=3, config=replace(config, num_envs=3, num_worlds=1, world_seeds=[3], random_clock=False)
+    )
+    policy = Stepper(trained.build(env, "cpu"), 3, "cpu")
+    start = torch.tensor([[-2.0 + 2 * k, 6.5, 1.5] for k in range(3)])
+    observation, pilots = (
+        env.place(start, -start * torch.tensor([1.0, 1.0, -1.0])),
+        [Pilot(path, limits=Limits(recover_s=0.0)) for _ in range(3)],
+    )
+    for pilot, goal in zip(pilots, env.goal.numpy(), strict=True):
+        pilot.fly_to(goal)
+    with torch.no_grad(), set_exploration_type(ExplorationType.MEAN):
+        for t in range(6):
+            action = action_of(policy(observation))
+            for k, pilot in enumerate(pilots):
+                pilot.receive(messages_of(env, k, float(t))[0], t)
+                image = Depth(
+                    t, torch.where(env.depth[k] < config.camera.range_m, env.depth[k], math.inf).flatten(0, 1)
+                )
+                assert pilot.receive(unpack(pack(image)), t)
+                decision = pilot.decide(t)
+                assert torch.equal(torch.from_numpy(decision.observation["camera"]), observation["camera"][k])
+                assert np.abs(decision.action - action[k].numpy()).max() < 1e-4
+            observation = env.step(action).observation
+    assert observation["camera"].any()
+
+
+def test_depth_images_are_checked(camera_policy):
+    pilot = Pilot(camera_policy[0], limits=Limits(recover_s=0.0))
+    pilot.fly_to([30.0, 0.0, 2.0])
+    good = np.full((24, 16), 2.0)
+    pilot.receive(Odometry(1.0, [0, 0, 2, 1, 0, 0, 1, 0, 0, 0]), 1.0)
+    assert pilot.decide(1.0).reason == "camera missing"
+    for bad in (np.full((24, 16), math.nan), np.zeros((24, 16)), np.full((24, 16), -1.0)):
+        assert not pilot.receive(Depth(1.0, bad), 1.0)
+    assert not pilot.receive(Depth(1.0, good.reshape(16, 24)), 1.0)
+    assert "camera of 16 × 24 pixels" in pilot.decide(1.0).reason
+    good[0] = 0, math.nan, math.inf, -math.inf, 99, *good[0, 5:]
+    assert pilot.receive(Depth(1.0, good), 1.0)
+    decision = pilot.decide(1.0)
+    scale = 255 if decision.observation["camera"].dtype == np.uint8 else 1
+    assert decision.state == "fly"
+    assert np.allclose(decision.observation["camera"][0, 0] / scale, [0, 0, 0, 1, 0] + [0.8] * 11, atol=2e-3)
+    for step in range(1, 12):  # the same image while it moves
+        pilot.receive(Odometry(1 + step / 10, [step / 10, 0, 2, 1, 0, 0, 1, 0, 0, 0]), 1 + step / 10)
+        pilot.receive(Depth(1 + step / 10, good), 1 + step / 10)
+        decision = pilot.decide(1 + step / 10)
+    assert decision.reason == "camera frozen"
+    assert pilot.decide(2.4).reason == "odometry late"
 
 
 def test_facts_of_the_file_are_those_of_the_env(exported):

@@ -14,7 +14,6 @@ from slipstream.tasks.navigation.physics.quadrotor import VELOCITY_GAIN
 
 def describe(config: NavigationConfig) -> Deployment:
     """Return the sensors and limits of the env."""
-    discrete = config.actions == "discrete"
     return Deployment(
         decision_s=config.dt_s * config.decision_interval,
         range_m=config.lidar.range_m,
@@ -31,7 +30,8 @@ def describe(config: NavigationConfig) -> Deployment:
         goal_radius_m=config.goal_radius_m,
         height_limits_m=(config.min_height_m, config.max_height_m),
         velocity_lag_s=1 / VELOCITY_GAIN,
-        actions=tuple((x, y, z) for x, y, z in product(config.discrete_speeds_mps, repeat=3)) if discrete else None,
+        camera_range_m=config.camera.range_m,
+        actions=tuple(product(config.discrete_speeds_mps, repeat=3)) if config.actions == "discrete" else None,
     )
 
 

@@ -20,7 +20,7 @@ import torch
 
 from slipstream.config.help import ConfigError
 from slipstream.deploy.links import Link
-from slipstream.deploy.messages import Cloud, Command, Message, Obstacles, Odometry, rotation
+from slipstream.deploy.messages import Cloud, Command, Depth, Message, Obstacles, Odometry, rotation
 from slipstream.recordings import SUFFIX, write_html
 from slipstream.sim.frames import quat_from_yaw, quat_to_matrix, to_goal_frame
 from slipstream.tasks.navigation.env import GOAL_RADIUS_M, evaluation_starts
@@ -44,7 +44,6 @@ class VehicleOptions:
     fault: str = ""  # KIND@START+SECONDS, as cut@8+1, of the sensors
     seconds: float = 60.0
     out: str = "flight"  # of the recording, without a suffix
-    seed: int = 0
 
     def __post_init__(self) -> None:
         if not (0 <= self.loss < 1 and min(self.delay_ms, self.jitter_ms) >= 0 and self.seconds > 0):
@@ -66,7 +65,7 @@ class LossyLink:
 
     def __init__(self, link: Link, options: VehicleOptions) -> None:
         self.link, self.options = link, options
-        self._random = np.random.default_rng(options.seed)
+        self._random = np.random.default_rng(0)
         self._queues: tuple[list[Any], list[Any]] = ([], [])  # in, out: heaps of (due, number, message)
         self._number = 0
 
@@ -105,23 +104,24 @@ class Vehicle:
 
     def sense(self, now: float, scan: bool) -> list[Message]:
         """Return what the sensors measure: odometry, and with `scan` LiDAR and tracked obstacles."""
-        env = self.env
+        env, movers, range_m = self.env, self.env.movers, self.env.config.lidar.range_m
         quat = env.simulated.fields[0].qpos[0, 3:].copy()
         sensed: list[Message] = [Odometry(now, np.concatenate((env.drone.pos[0], env.drone.vel[0], quat)))]
         if not scan:
             return sensed
-        distance = env.lidar.measure(env.drone.pos, env.drone.yaw).distance
-        if env.config.lidar_sees_moving and env.movers.count:
-            distance = torch.minimum(distance, env.lidar.scan_movers(env.drone.pos, env.drone.yaw, env.movers))
-        distance = env.disturbance.lidar_reading(distance, env.config.lidar.range_m)[0].numpy()
+        seen = env._observe()  # with the noise
+        distance = range_m - seen["lidar"][0, 0].numpy()
         yaw = quat_to_matrix(quat_from_yaw(env.drone.yaw.double()))[0].numpy()
         beams = (env.config.lidar.directions().numpy() @ yaw.T).reshape(*distance.shape, 3) * distance[..., None]
-        sensed.append(Cloud(now, beams[distance < env.config.lidar.range_m] @ rotation(quat)))
+        sensed.append(Cloud(now, beams[distance < range_m] @ rotation(quat)))
+        if env.camera is not None:
+            near = seen["camera"].float().numpy() / env.config.camera.spec.high
+            depth = np.where(near > 0, env.config.camera.range_m * (1 - near), np.inf)
+            sensed.append(Depth(now, depth.reshape(-1, depth.shape[-1])))
         if env.config.observe_moving:
-            movers = env.movers
             rows = torch.cat((movers.pos[0], movers.vel[0], movers.width[:, None], movers.height[:, None]), 1)
-            near = (rows[:, :2] - env.drone.pos[0, :2]).norm(dim=1) < 2 * env.config.lidar.range_m
-            sensed.append(Obstacles(now, rows[near].numpy()))
+            is_near = (rows[:, :2] - env.drone.pos[0, :2]).norm(dim=1) < 2 * range_m
+            sensed.append(Obstacles(now, rows[is_near].numpy()))
         return sensed
 
     def spoil(self, sensed: list[Message], time_s: float) -> list[Message]:
@@ -134,7 +134,7 @@ class Vehicle:
             self.frozen = sensed if len(sensed) > 1 else self.frozen
             return sensed
         if kind == "nan":
-            return [type(message)(message.stamp, np.full((1, len(message.columns)), np.nan)) for message in sensed]
+            return [type(message)(message.stamp, np.full((1, message.values.shape[1]), np.nan)) for message in sensed]
         old = {type(message): message.values for message in self.frozen}
         return [type(m)(m.stamp, old[type(m)]) for m in sensed] if kind == "freeze" else []
 
