@@ -38,7 +38,7 @@ kernels: $(VENV)/.installed-dev  ## compile the native code of the tests, beside
 	@$(BIN)/python tests/helpers/kernels.py
 
 bench: $(VENV)/.installed-dev  ## the benchmark tables (minutes; keep the machine quiet)
-	$(BIN)/slipstream bench env
+	$(BIN)/python benchmarks/env.py
 	$(BIN)/python benchmarks/collector.py
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/replay.py

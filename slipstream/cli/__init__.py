@@ -32,7 +32,7 @@ COMMANDS = {
     "eval": "evaluate a policy:         slipstream eval checkpoint=runs/NAME eval.map_seeds=101-116",
     "validate": "fly a policy in MuJoCo too: slipstream validate checkpoint=runs/NAME",
     "demo": "train, evaluate and draw a small world on the CPU (about 4 minutes)",
-    "bench": "measure the speed:         slipstream bench env | train",
+    "bench": "measure the speed:         slipstream bench train sizes=1024",
     "advise": "find faster settings:      slipstream advise preset=demo --apply advice.yaml",
     "fly": "fly a drone by messages:   slipstream fly vehicle=mujoco transport=udp | dds | ros1 | mavlink",
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",

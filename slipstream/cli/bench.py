@@ -1,22 +1,21 @@
-"""slipstream bench: measure the speed of this installation on this machine.
+"""slipstream bench: measure frames per second of rollout, update and complete iterations of PPO, at NavRL's settings.
 
-    slipstream bench env                             how fast an env steps, beside its plain eager-PyTorch form
-    slipstream bench env env.num_obstacles=700       any key of env.* but num_envs and backend; task=NAME
-    slipstream bench train                           rollout, update and iterations of PPO on NavRL's settings:
-                                                     256 to 65,536 environments on a GPU, 64 to 1,024 on a CPU
+    slipstream bench train                           256 to 65,536 environments on a GPU, 64 to 1,024 on a CPU
     slipstream bench train sizes=1024,16384          only these
     slipstream bench train forms=plain,compiled      of plain, graphs, compiled
     slipstream bench train algo.bf16=true            any key of `slipstream train`
+    slipstream bench train out=train.md              write the table as Markdown too
 
-device=cuda measures on a GPU, out=table.md writes the table as Markdown too. Every form runs in this process, with an
-env, policy and memory of its own. `python benchmarks/train_torchrl.py` takes the words of `slipstream bench train` and
-measures TorchRL's PPO too.
+Every form runs in this process, one after the other, each with its own env, policy and memory. From a clone,
+`python benchmarks/train_torchrl.py` takes the same words and measures TorchRL's PPO too, and `benchmarks/env.py`
+measures how fast an env steps.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,9 +35,8 @@ from slipstream.config.help import ConfigError, unknown
 from slipstream.config.overrides import split_keys
 from slipstream.config.schema import TrainConfig
 from slipstream.sim.devices import resolve_device, set_threads
-from slipstream.tasks.bench import describe_device, synchronize
 from slipstream.training.trainer import Trainer
-from slipstream.ui.tables import TextTable, progress_bar
+from slipstream.ui.tables import TextTable
 
 Peer = Callable[[TrainConfig, torch.device], Any]  # makes a training with the methods of `Trainer` used here
 GPU_SIZES, CPU_SIZES = "256,1024,4096,16384,65536", "64,256,1024"
@@ -48,30 +46,15 @@ HEADER = {"envs": 7, "form": 9, "rollout": 11, "update": 11, "end to end": 11, "
 
 
 def run(args: argparse.Namespace) -> int:
-    """`slipstream bench env | train [key=value ...]`."""
-    subject, *words = args.words or [""]
-    if subject not in ("env", "train"):
-        raise unknown("subject of slipstream bench", subject, ("env", "train"))
-    return measure_env(words) if subject == "env" else measure_training(words)
+    """`slipstream bench train [key=value ...]`."""
+    if args.words[:1] != ["train"]:
+        raise ConfigError("slipstream bench measures training: slipstream bench train; benchmarks/env.py measures envs")
+    return measure_training(args.words[1:])
 
 
 def help_text(words: list[str]) -> str:
     """Return how to use it."""
     return __doc__ or ""
-
-
-def measure_env(argv: Sequence[str]) -> int:
-    """Print how fast the env of a task steps."""
-    own, words = split_keys(argv, ("out",))
-    cfg = load_train(words)
-    device = resolve_device(cfg.device)
-    set_threads(cfg.threads)
-    with progress_bar("measuring") as progress:
-        table = registry.find_task(cfg.task).bench_env(cfg.env, device, progress)
-    print(table.render())
-    if "out" in own:
-        Path(own["out"]).write_text(table.markdown())
-    return 0
 
 
 def measure_training(argv: Sequence[str], peers: Mapping[str, Peer] = MappingProxyType({})) -> int:
@@ -138,7 +121,8 @@ def measure(cfg: TrainConfig, make: Peer, device: torch.device) -> list[str]:
     training = make(cfg, device)
     for _ in range(WARM_UP):
         training.step()
-    synchronize(device)
+    if cuda:
+        torch.cuda.synchronize(device)
     setup_s = time.perf_counter() - began
     batch = training.collect()
     update_s = _seconds(lambda: training.learn(batch, 0.0))  # first: collecting overwrites the batch
@@ -171,3 +155,10 @@ def _count_kernels(iteration: Callable[[], Any]) -> int:
         torch.cuda.synchronize()
     kernels = [event for event in profiler.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     return sum(not event.name.startswith(("Memcpy", "Memset")) for event in kernels)
+
+
+def describe_device(device: torch.device) -> str:
+    """Return the name of a device for a title."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} CPU threads ({platform.machine()})"

@@ -231,10 +231,6 @@ class Task:
 
     # -- other commands ------------------------------------------------------------------------------------------------
 
-    def bench_env(self, config: Any, device: torch.device, progress: Callable[[float], None]) -> TextTable:
-        """Measure how fast the env steps, for `slipstream bench env`."""
-        raise ConfigError(f"task={self.name} has no benchmark of its env")
-
     def show_map(self, env_config: Any, out: Path) -> None:
         """Draw the map of `slipstream map show`, and print its size."""
         raise ConfigError(f"task={self.name} has no maps")

@@ -121,7 +121,7 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
         (["ckpt", "info", "x", "--tensor"], "slipstream ckpt: unknown argument '--tensor'"),
         (["ckpt", "export", "x", "--to", "onxx"], "slipstream ckpt: unknown --to 'onxx'"),
         (["ckpt", "info", "nowhere.pt"], "slipstream ckpt: no checkpoint at nowhere.pt"),
-        (["bench", "trian"], "'trian': did you mean 'train'?"),
+        (["bench", "env"], "slipstream bench measures training: slipstream bench train"),
         (["--verson"], "slipstream: unknown argument '--verson': did you mean '--version'?"),
         (["train", "-x"], "'-x' is not an override"),
         (["view", "page.html"], "page.html is not a recording (.rec), a run or a folder"),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMAND = re.compile(r"\bpython ((?:benchmarks|examples)/\w+\.py(?: [\w./:=+-]+)*)")
 NEEDS = {"checkpoint": "safetensors", "pipeline": "torchrl", "ray_actors": "ray", "replay_clients": "stable_baselines3"}
-OWN_USAGE = ("navigation", "fly", "shield")  # read their words themselves
+OWN_USAGE = ("env", "navigation", "fly", "shield")  # read their words themselves
 
 
 class ReadError(Exception):

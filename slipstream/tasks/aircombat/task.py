@@ -13,7 +13,6 @@ from slipstream.config.schema import EvaluateConfig, TrainConfig
 from slipstream.envs.base import TensorEnv
 from slipstream.models.policy import ActorCritic
 from slipstream.sim.random import derive_seed
-from slipstream.tasks.aircombat import bench
 from slipstream.tasks.aircombat.agents import is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import evaluation
@@ -54,7 +53,6 @@ class AirCombatTask(Task):
     shown_info = ("lost", "draw")  # of the facts of a duel, beside success
     evaluate = staticmethod(evaluation.evaluate)
     record = staticmethod(evaluation.record_game)
-    bench_env = staticmethod(bench.bench_env)
     game_help = "a duel; opponent=pursuit, crank, evade, learned, ...; start=head_on or random; seconds=60; seed=0"
 
     def check_training(self, cfg: Any) -> None:

@@ -13,7 +13,7 @@ from slipstream.config.compose import flat_settings, read_options
 from slipstream.config.help import ConfigError, show
 from slipstream.tasks.base import Game, Task
 from slipstream.tasks.evaluation import Policy, TrainingEvaluation
-from slipstream.tasks.navigation import bench, deployment, evaluation
+from slipstream.tasks.navigation import deployment, evaluation
 from slipstream.tasks.navigation.demo import NavigationDemo
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.mujoco import validation
@@ -41,7 +41,6 @@ class NavigationTask(Task):
     evaluate = staticmethod(evaluation.evaluate)
     validate = staticmethod(validation.validate)
     record = staticmethod(evaluation.record_flight)
-    bench_env = staticmethod(bench.bench_env)
     make_demo = staticmethod(NavigationDemo)
     deployment = staticmethod(deployment.facts)
 
