@@ -313,13 +313,13 @@ class CheckpointFile:
             if start + nbytes > self.streams[stream].nbytes or len(shape) > MAX_DIMENSIONS:
                 reader.fail("a tensor runs past the end of its stream, or has too many dimensions")
             if dtype not in itemsizes:
-                itemsizes[dtype] = _read_itemsize(dtype, reader)
+                itemsizes[dtype] = reader.torch_dtype(dtype, "a dtype").itemsize
             torch.device(reader.text(device, "a device", 64))
-            is_array, itemsize = dtype.startswith("numpy:"), itemsizes[dtype]
+            itemsize = itemsizes[dtype]
             shown = reader.product([*shape, itemsize], "a tensor")
-            if stride and not is_array:
+            if stride:
                 reader.check_view(shape, stride, offset, itemsize, nbytes, "a tensor")
-            elif shown + offset * itemsize > nbytes or (is_array and (shown < nbytes or offset)):
+            elif shown + offset * itemsize > nbytes:
                 reader.fail(f"a tensor of {dtype} {list(shape)} in {nbytes} bytes")
             self.places.append((stream, start, nbytes))
             self.views.append(View(i, dtype, tuple(shape), tuple(stride), offset, device))
@@ -434,10 +434,3 @@ class CheckpointFile:
 
 def _chunks(nbytes: int) -> int:
     return -(-nbytes // CHUNK_BYTES)
-
-
-def _read_itemsize(dtype: Any, reader: Reader) -> int:
-    """Check the name of a dtype; return the bytes of a number."""
-    if reader.text(dtype, "a dtype", 64).startswith("numpy:"):
-        return reader.dtype(dtype.removeprefix("numpy:"), "a dtype").itemsize
-    return reader.torch_dtype(dtype, "a dtype").itemsize

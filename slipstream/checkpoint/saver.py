@@ -30,7 +30,7 @@ from slipstream.storage.background import map_in_threads
 from slipstream.storage.codec.chunks import CHUNK_BYTES, encode_chunk, free_scratch, take_scratch
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import atomic_file, point_link, prepare_folder, remove_file, sync_folder
-from slipstream.storage.staging import MOMENTS, Buffer, Layout, SnapshotSaver, View, make_tensor, plain_dtype
+from slipstream.storage.staging import MOMENTS, Buffer, Layout, SnapshotSaver, View, make_tensor
 from slipstream.storage.tensor_file import (
     Entry,
     Reader,
@@ -403,11 +403,9 @@ def _tensor_entries(tree: Any, layout: Layout) -> list[Entry]:
 
 
 def _shown(view: View, nbytes: int) -> tuple[str, Sequence[int]]:
-    """Return NumPy's or torch's name of the dtype, and the shape that other readers see: flat if the tensor has its
+    """Return torch's name of the dtype, and the shape that other readers see: flat if the tensor has its
     numbers in another order; "" and () if it does not show all bytes of the storage."""
-    dtype = plain_dtype(view.dtype)
-    if view.offset or math.prod(view.shape) * dtype.itemsize != nbytes:
+    itemsize = getattr(torch, view.dtype).itemsize
+    if view.offset or math.prod(view.shape) * itemsize != nbytes:
         return "", ()
-    if isinstance(dtype, np.dtype):
-        return (dtype.name if dtype.isnative else ""), view.shape
-    return view.dtype, [nbytes // dtype.itemsize] if view.stride else view.shape
+    return view.dtype, [nbytes // itemsize] if view.stride else view.shape

@@ -90,7 +90,7 @@ class RowsFile:
             container.section(number)  # every byte is checked here, once
         with reader.parsing("the head of a file of rows"):
             self.first_piece = reader.integer(head["first_piece"], "a piece")
-            self.pieces = container.array(head["pieces"], "the index")
+            self.pieces = container.array(head["pieces"], "the index").numpy()
             self.ends = container.section(head["ends"])
 
     @classmethod

@@ -23,7 +23,7 @@ from slipstream.storage.background import map_in_threads, run_in_threads
 from slipstream.storage.codec.chunks import zstd_compressor
 from slipstream.storage.errors import DamagedFileError, TooLargeError
 from slipstream.storage.files import atomic_file
-from slipstream.storage.staging import Buffer, View, make_tensor, plain_dtype
+from slipstream.storage.staging import Buffer, View, make_tensor
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, checksum_of
 from slipstream.storage.tree import Leaves, check_tree, select, unflatten, walk_leaves
 
@@ -43,7 +43,7 @@ class Column:
     """One tensor of a batch. What is stored of it are frames [envs, steps]: [1, 1] if it has no steps."""
 
     key: Key
-    dtype: str  # torch's name, or NumPy's with the prefix `numpy:`
+    dtype: str  # torch's name
     shape: tuple[int, ...]
     is_steps: bool  # it has the batch's leading dimensions
     envs: int
@@ -56,7 +56,7 @@ class Column:
     @property
     def nbytes(self) -> int:
         """Bytes of the tensor."""
-        return math.prod(self.shape) * plain_dtype(self.dtype).itemsize
+        return math.prod(self.shape) * getattr(torch, self.dtype).itemsize
 
     @property
     def piece_size(self) -> tuple[int, int]:
@@ -84,7 +84,7 @@ def _make_column(key: Key, dtype: str, shape: tuple[int, ...], lead: tuple[int, 
     is_steps = bool(lead) and shape[: len(lead)] == lead
     envs, steps = envs_and_steps(lead) if is_steps else (1, 1)
     numbers = math.prod(shape[len(lead) :] if is_steps else shape)
-    return Column(key, dtype, shape, is_steps, envs, steps, numbers * plain_dtype(dtype).itemsize)
+    return Column(key, dtype, shape, is_steps, envs, steps, numbers * getattr(torch, dtype).itemsize)
 
 
 def envs_and_steps(lead: tuple[int, ...]) -> tuple[int, int]:
@@ -148,10 +148,8 @@ def write_rollout(path: Path, buffer: Buffer, tree: Any, lead: tuple[int, ...], 
         return writer.finish(head)
 
 
-def _words(data: Any) -> np.ndarray:
-    """Return a tensor's numbers as an array of integers, which shares its memory; an array as it is."""
-    if isinstance(data, np.ndarray):
-        return data
+def _words(data: torch.Tensor) -> np.ndarray:
+    """Return a tensor's numbers as an array of integers, which shares its memory."""
     tensor = torch.view_as_real(data) if data.is_complex() else data
     return tensor.view(_WORDS[tensor.dtype.itemsize]).numpy()
 
@@ -217,11 +215,9 @@ class RolloutFile:
     def _column(self, key: Key, dtype: Any, shape: Any, first: Any, base: Any, own: Any) -> Column:
         """Check the description of a column before memory is taken for it."""
         reader, what = self.container.reader, show(key)
-        reader.text(dtype, f"the dtype of {what}", 64)
-        if dtype.startswith("numpy:"):
-            reader.dtype(dtype.removeprefix("numpy:"), f"the dtype of {what}")
+        itemsize = reader.torch_dtype(dtype, f"the dtype of {what}").itemsize
         column = _make_column(key, dtype, reader.shape(shape, f"the shape of {what}"), self.lead)
-        reader.product([*column.shape, plain_dtype(dtype).itemsize], f"the shape of {what}")
+        reader.product([*column.shape, itemsize], f"the shape of {what}")
         column.first, column.base, column.own = reader.integer(first, f"the first piece of {what}"), base, own
         if base is not None:
             column.envs, column.steps = 1, int(self._own(column).sum())
@@ -316,7 +312,7 @@ class RolloutFile:
                 frames[i] = self._stored(column, *((envs, steps) if column.is_steps else ()))
             shape = (*lead, *column.shape[len(self.lead) :]) if column.is_steps else column.shape
             made = make_tensor(View(0, column.dtype, shape, (), 0, "cpu"), torch.from_numpy(frames[i].reshape(-1)))
-            tensors[i] = made if device is None or isinstance(made, np.ndarray) else made.to(device)
+            tensors[i] = made if device is None else made.to(device)
         return tensors
 
     def _successors(
@@ -376,7 +372,7 @@ class RolloutFile:
     def _own(self, column: Column) -> np.ndarray:
         """Return which steps of a successor are stored, bool [envs, steps]."""
         reader, what = self.container.reader, f"the stored steps of {show(column.key)}"
-        bits, count = self.container.array(column.own, what), self.envs * self.steps
+        bits, count = self.container.array(column.own, what).numpy(), self.envs * self.steps
         if bits.dtype != np.uint8 or bits.shape != (-(-count // 8),):
             reader.fail(f"{what} are not those of the batch")
         return np.unpackbits(bits, count=count).view(bool).reshape(self.envs, self.steps)

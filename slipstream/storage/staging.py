@@ -56,10 +56,10 @@ class Storage(NamedTuple):
 
 
 class View(NamedTuple):
-    """How a tensor shows its storage. `dtype` is torch's name, or NumPy's with the prefix `numpy:`."""
+    """How a tensor shows its storage."""
 
     storage: int
-    dtype: str
+    dtype: str  # torch's name
     shape: tuple[int, ...]
     stride: tuple[int, ...]  # () for a contiguous one
     offset: int  # elements
@@ -91,21 +91,10 @@ class Layout:
         return host[start : start + storage.nbytes]
 
 
-def plain_dtype(name: str) -> Any:
-    """Return the dtype that a `View` names. Raises ValueError or TypeError if it is not one of plain numbers."""
-    dtype = np.dtype(name.removeprefix("numpy:")) if name.startswith("numpy:") else getattr(torch, name, None)
-    if isinstance(dtype, torch.dtype) or (isinstance(dtype, np.dtype) and not dtype.hasobject):
-        return dtype
-    raise ValueError(f"{name!r} is not a dtype of plain numbers")
-
-
-def make_tensor(view: View, data: Tensor) -> Any:
-    """Return the tensor or array that `view` describes; it shares the memory of `data`, uint8 [n]."""
-    dtype = plain_dtype(view.dtype)
-    if isinstance(dtype, np.dtype):
-        return data.numpy().view(dtype).reshape(view.shape)
+def make_tensor(view: View, data: Tensor) -> Tensor:
+    """Return the tensor that `view` describes; it shares the memory of `data`, uint8 [n]."""
     # set_: tensors that shared a storage share it again, and one alone has a storage of its own
-    return torch.empty(0, dtype=dtype, device=data.device).set_(
+    return torch.empty(0, dtype=getattr(torch, view.dtype), device=data.device).set_(
         data.untyped_storage(), view.offset, view.shape, view.stride
     )
 
@@ -117,14 +106,9 @@ def describe(leaves: Leaves) -> tuple[Any, ...]:
     they can be saved at all is checked when a layout is first seen, in `plan`.
     """
     tensors = leaves.data
-    arrays: tuple[Any, ...] = ()
-    if np.ndarray in set(map(type, tensors)):
-        kinds = enumerate(tensors)
-        arrays = tuple((i, data.dtype, data.shape) for i, data in kinds if isinstance(data, np.ndarray))
-        tensors = [data for data in leaves.data if not isinstance(data, np.ndarray)]
     try:
         if any(map(Tensor.is_neg, tensors)) or any(map(Tensor.is_conj, tensors)):
-            leaves.data[:] = [d if isinstance(d, np.ndarray) else d.resolve_conj().resolve_neg() for d in leaves.data]
+            leaves.data[:] = [data.resolve_conj().resolve_neg() for data in tensors]
             return describe(leaves)
         strides = () if all(map(Tensor.is_contiguous, tensors)) else tuple(map(Tensor.stride, tensors))
         storages = list(map(_ADDRESS, map(Tensor.untyped_storage, tensors)))
@@ -135,17 +119,12 @@ def describe(leaves: Leaves) -> tuple[Any, ...]:
     if len(set(storages)) != len(storages):
         first: dict[int, int] = {}
         shared = tuple((first.setdefault(s, i), tensors[i].storage_offset()) for i, s in enumerate(storages))
-    return tuple(map(_KIND, tensors)), strides, shared, arrays, tuple(map(_ROLE, leaves.names))
+    return tuple(map(_KIND, tensors)), strides, shared, tuple(map(_ROLE, leaves.names))
 
 
 def _check_plain(leaves: Leaves) -> None:
     for data, name in zip(leaves.data, leaves.names, strict=True):
-        if isinstance(data, np.ndarray):
-            if data.dtype.hasobject or data.dtype.names:
-                raise TypeError(
-                    f"array {name!r} of dtype {data.dtype} is not plain numbers: save its columns as arrays"
-                )
-        elif data.layout is not torch.strided or data.dtype in _QUANTIZED or data.device == _META:
+        if data.layout is not torch.strided or data.dtype in _QUANTIZED or data.device == _META:
             kind = f"{data.layout}, {data.dtype}, {data.device}"
             raise TypeError(
                 f"tensor {name!r} is not a plain dense tensor ({kind}): save to_dense(), dequantize() or its parts"
@@ -158,7 +137,7 @@ def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
     _check_plain(leaves)
     groups: dict[Any, list[int]] = {}
     for i, data in enumerate(leaves.data):
-        groups.setdefault((i,) if isinstance(data, np.ndarray) else data.untyped_storage()._cdata, []).append(i)
+        groups.setdefault(data.untyped_storage()._cdata, []).append(i)
     storages = [_make_storage(leaves, group) for group in groups.values()]
 
     def order(p: int) -> tuple[Any, ...]:
@@ -193,9 +172,6 @@ def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
 
 def _make_storage(leaves: Leaves, group: list[int]) -> Storage:
     first = leaves.data[group[0]]
-    if isinstance(first, np.ndarray):
-        numbers = first.dtype.kind in "biufc" and first.dtype.itemsize in (1, 2, 4, 8)
-        return Storage("cpu", first.dtype.itemsize if numbers else 1, first.nbytes, "", ALIGN, group[0], _COMPLETE)
     size = first.dtype.itemsize // 2 if first.dtype.is_complex else first.dtype.itemsize
     nbytes, low, align = first.numel() * first.dtype.itemsize, _COMPLETE, first.dtype.itemsize
     tensors = [leaves.data[i] for i in group]
@@ -215,11 +191,9 @@ def _shown_bytes(tensor: Tensor) -> tuple[int, int]:
     return start * tensor.dtype.itemsize, (last + 1 if tensor.numel() else start) * tensor.dtype.itemsize
 
 
-def _make_view(data: Any, storage: int, low: int) -> View:
-    if isinstance(data, np.ndarray):
-        return View(storage, f"numpy:{data.dtype.str}", tuple(data.shape), (), 0, "cpu")
+def _make_view(data: Tensor, storage: int, low: int) -> View:
     name, shape, device = str(data.dtype).removeprefix("torch."), tuple(data.shape), str(data.device)
-    offset = 0 if low == _COMPLETE else data.storage_offset() - low // data.dtype.itemsize
+    offset = 0 if low == _COMPLETE else int(data.storage_offset()) - low // data.dtype.itemsize
     if data.is_contiguous() or not data.numel():
         return View(storage, name, shape, (), offset if data.numel() else 0, device)
     stride = data.stride() if low != _COMPLETE else torch.empty_like(data, device=_META).stride()  # without holes
@@ -236,15 +210,12 @@ class Buffer:
         self.host = torch.zeros(layout.nbytes, dtype=torch.uint8, pin_memory=pinned)
         self._device = [torch.zeros(b - a, dtype=torch.uint8, device=d) for d, a, b in self._gpus]
         self._events: list[Any] = []
-        self._arrays: list[tuple[np.ndarray, int]] = []  # (where to, from which leaf)
         # bytes that several tensors share: (where to, leaf, first byte)
         self._spans: list[tuple[Tensor, int, int]] = []
         copies: dict[Any, tuple[list[Tensor], list[int]]] = {}  # all of one dtype and device in one call
         for storage in layout.storages:
             target, leaf, low = self._target(storage), storage.leaf, storage.low
-            if layout.views[leaf].dtype.startswith("numpy:"):
-                self._arrays.append((target.numpy(), leaf))
-            elif low != _COMPLETE:
+            if low != _COMPLETE:
                 self._spans.append((target, leaf, low))
             else:
                 targets, leaves = copies.setdefault((target.device, target.dtype), ([], []))
@@ -260,7 +231,7 @@ class Buffer:
             gpu = next(i for i, (device, _, _) in enumerate(self._gpus) if str(device) == view.device)
             flat, start = self._device[gpu], start - self._gpus[gpu][1]
         piece = flat[start : start + storage.nbytes]
-        if storage.low != _COMPLETE or view.dtype.startswith("numpy:"):
+        if storage.low != _COMPLETE:
             return piece
         dtype = getattr(torch, view.dtype)
         numbers = piece.view(dtype)
@@ -272,8 +243,6 @@ class Buffer:
 
     def fill(self, data: list[Any]) -> None:
         """Copy the leaves in; on a GPU the copies are queued behind the work already there."""
-        for array, leaf in self._arrays:
-            array[:] = np.ascontiguousarray(data[leaf]).reshape(-1).view(np.uint8)
         learning = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # what torch.no_grad() does, in a tenth of its time
         try:

@@ -44,7 +44,7 @@ ALIGN = 64  # where the data begin
 _ALIGN_ENTRY = 8  # where entries of numbers begin: aligned for every dtype that safetensors names
 _MAX_HEADER = 100_000_000  # of the safetensors library
 _PIECE = struct.Struct(">BHIL")  # codec, length in 6 bytes, CRC-32
-_TYPES = {  # NumPy's or torch's name: that of safetensors; the others are bytes there
+_TYPES = {  # torch's name: that of safetensors; the others are bytes there
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint64": "U64",
     "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
@@ -298,23 +298,18 @@ class TensorFileWriter:
         return len(self._pieces) - 1
 
     def add_array(self, data: Any, name: str = "array") -> list[Any]:
-        """Add an array or a tensor as an entry; return what `TensorFile.array` needs to read it, for the head."""
-        if isinstance(data, np.ndarray):
-            if data.dtype.hasobject or data.dtype.names:
-                raise TypeError(f"an array of dtype {data.dtype} is not plain numbers: save its columns as arrays")
-            label, dtype = data.dtype.str, data.dtype.name if data.dtype.isnative else ""
-            flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        else:
-            import torch  # here: recordings are written without it
+        """Add a tensor, or an array, as an entry; return what `TensorFile.array` needs to read it, for the head."""
+        import torch  # here: recordings are written without it
 
-            label, dtype = str(data.dtype), str(data.dtype).removeprefix("torch.")
-            flat = np.empty(0, np.uint8)  # an empty tensor may have a stride of 0, which `view` refuses
-            if data.numel():
-                flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        data = torch.as_tensor(data)
+        dtype = str(data.dtype).removeprefix("torch.")
+        flat = np.empty(0, np.uint8)  # an empty tensor may have a stride of 0, which `view` refuses
+        if data.numel():
+            flat = data.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         self._begin(name, *entry_type(dtype, data.shape, flat.size))
         self._put((flat,), 0, None)
         self._entries[-1] = self._entries[-1]._replace(nbytes=flat.size)
-        return [len(self._pieces) - 1, label, list(data.shape)]
+        return [len(self._pieces) - 1, dtype, list(data.shape)]
 
     def reserve(self, head: Any, entries: Sequence[Entry], pieces: int) -> None:
         """Keep room for a header with these entries, none of which may become larger, and write what is added from now
@@ -463,25 +458,21 @@ class TensorFile:
         """Return where a piece of a file is: (descriptor, offset, bytes). Keep the container while you use it."""
         return self._fd, *self._place(number)
 
-    def array(self, reference: Any, what: str = "an array", *, owned: bool = False) -> Any:
-        """Return what `TensorFileWriter.add_array` wrote. What is `owned` has memory that nobody shares, and counts
-        against the budget; tensors are. Another array of a file in memory is a view."""
+    def array(self, reference: Any, what: str = "an array") -> Any:
+        """Return what `TensorFileWriter.add_array` wrote as a tensor; its memory counts against the budget."""
+        import torch
+
         if type(reference) is not list or len(reference) != 3:
             self.reader.fail(f"{what} is malformed")
-        number, label, shape = reference[0], reference[1], self.reader.shape(reference[2], what)
-        is_tensor = self.reader.text(label, what, 32).startswith("torch.")
-        dtype: Any = self.reader.torch_dtype(label[6:], what) if is_tensor else self.reader.dtype(label, what)
+        number, shape = reference[0], self.reader.shape(reference[2], what)
+        dtype = self.reader.torch_dtype(reference[1], what)
         if self.reader.product([*shape, dtype.itemsize], what) != self._place(number)[1]:
             self.reader.fail(f"{what} of {dtype} {list(shape)} does not fit its {self._place(number)[1]} bytes")
-        data: Any = self.section(number)
-        if owned or is_tensor:
-            self.reader.claim(data.nbytes)
-            data = data if self._data is None else data.copy()
-        if is_tensor:
-            import torch
-
-            data = torch.from_numpy(data)
-        return data.view(dtype).reshape(shape)
+        self.reader.claim(self._place(number)[1])
+        out = torch.empty(shape, dtype=dtype)
+        if out.numel():
+            self.read_into(number, out.reshape(-1).view(torch.uint8).numpy().data)
+        return out
 
     def read_into(self, number: int, out: memoryview) -> None:
         """Read a piece into `out`, which has its size, and test its checksum."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import operator
-import pathlib
 import struct
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -28,23 +27,16 @@ _SIMPLE = frozenset((type(None), bool, str))  # what JSON holds whatever its val
 _SAFE_INTEGER = 1 << 53  # beyond it other JSON readers lose digits
 _MAX_INTEGER_BITS = 8192  # Python refuses to print much larger ones
 _TEXTS = frozenset((str,))
+_LARGEST_KEY = 1 << 24  # keys whose hash the writer of a file can choose make a dict slow: larger ones are refused
 _first_letter = operator.itemgetter(slice(1))
-# Of these the value is [pairs or items, what else there is to say]
-_MAPPINGS: dict[Any, str] = {OrderedDict: "$odict", Counter: "$counter", defaultdict: "$defaultdict"}
-_PAIRED = frozenset(("$dict", "$tensordict", *_MAPPINGS.values()))
-_LEAF_TAGS = frozenset(("$tensor", "$learning", "$parameter"))
-_FACTORIES: dict[str | None, Any] = {None: None} | {
-    kind.__name__: kind for kind in (list, dict, set, tuple, int, float, bool, str, Counter, OrderedDict, deque)
-}
-_PATHS = {kind.__name__: kind for kind in (pathlib.Path, pathlib.PurePosixPath, pathlib.PureWindowsPath)}
-_TORCH_FILES_LACK = (defaultdict, deque, pathlib.PurePath, np.ndarray, np.generic, bytes, bytearray)
-# Keys whose hash a writer can choose make a dict slow (all in one slot), so only so many are allowed in one dict.
-_MAX_CHOSEN_KEYS = 4096
-_SMALL_KEY = 1 << 24
+_MAPPINGS: dict[Any, str] = {dict: "$dict", OrderedDict: "$odict", Counter: "$counter"}
+_PAIRED = frozenset((*_MAPPINGS.values(), "$tensordict"))  # of these but $dict the value is [pairs, what else there is]
+_LEAF_TAGS = frozenset(("$tensor", "$array", "$learning", "$parameter"))
+_TORCH_FILES_LACK = (np.ndarray, np.generic, bytes)
 
 
 class Leaves(NamedTuple):
-    """The tensors and arrays of a state, in order, and for each the last key on the way to it."""
+    """The tensors of a state, and its arrays as tensors, in order; for each the last key on the way to it."""
 
     data: list[Any]
     names: list[Any]
@@ -77,7 +69,7 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
     def leaf(value: Any, name: Any) -> int:
         index = len(data) if detach else seen.setdefault(id(value), len(data))
         if index == len(data):
-            data.append(value)
+            data.append(_array_as_tensor(value) if isinstance(value, np.ndarray) else value)
             names.append(name)
         return index
 
@@ -94,19 +86,17 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
         if for_torch and isinstance(node, _TORCH_FILES_LACK):
             why = "which a plain torch file cannot give back without running code"
             raise _Refused(node, f"is a {_type_name(node)}, {why}: save with compress=True, or as tensors and numbers")
-        if kind is dict or kind in _MAPPINGS:
+        if kind in _MAPPINGS:
             children = [walk(value, key, depth + 1) for key, value in node.items()]
             is_named = _TEXTS.issuperset(map(type, node))
             if kind is dict and is_named and "$" not in map(_first_letter, node):
                 return dict(zip(node, children, strict=True))
-            pairs = [[_flat_key(key), child] for key, child in zip(node, children, strict=True)]
-            if not is_named:
-                _check_keys(node)
-            if kind is dict:
-                return {"$dict": pairs}
+            if not is_named and not all(map(_is_key, node)):
+                raise _Refused(node, f"has keys that are neither texts nor numbers below {_LARGEST_KEY}: use texts")
+            pairs = [[key, child] for key, child in zip(node, children, strict=True)]
             # state_dict() keeps the versions of modules in _metadata
             more = walk(getattr(node, "_metadata", None), None, depth + 1) if kind is OrderedDict else None
-            return {_MAPPINGS[kind]: [pairs, _factory_name(node) if kind is defaultdict else more]}
+            return {_MAPPINGS[kind]: pairs if kind is dict else [pairs, more]}
         if kind is list or kind is tuple:
             kinds = set(map(type, node))
             # the 625 numbers of a random state, at once
@@ -118,8 +108,23 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
         if kind is torch.nn.Parameter:
             return {"$parameter": [leaf(node, name), node.requires_grad]}
         if kind is np.ndarray or (detach and kind is np.memmap):
-            return {"$tensor": leaf(node, name)}
-        return _flatten_rare(node, walk, name, depth)
+            return {"$array": leaf(node, name)}
+        if kind in _SCALARS:
+            tag, encode, _ = _SCALARS[kind]
+            return {tag: encode(node)}
+        if isinstance(node, np.generic) and node.dtype.kind in "biufc":
+            return {"$numpy": [node.dtype.str, node.tobytes().hex()]}
+        if hasattr(node, "batch_size"):
+            from tensordict import NonTensorStack, is_non_tensor, is_tensor_collection
+
+            if is_non_tensor(node) and not isinstance(node, NonTensorStack):
+                return walk(node.data, name, depth + 1)
+            if is_tensor_collection(node) and not is_non_tensor(node):
+                items = node if hasattr(node, "keys") else node.to_tensordict()
+                pairs = [[key, walk(items.get(key), key, depth + 1)] for key in items.keys()]  # noqa: SIM118
+                return {"$tensordict": [pairs, list(items.batch_size)]}
+        remedy = "save its state_dict(), or a plain dict, list, number, text, array or tensor of what it holds"
+        raise _Refused(node, f"is a {_type_name(node)}: {remedy}")
 
     try:
         return walk(state, None, 0), Leaves(data, names)
@@ -128,30 +133,13 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
         raise TypeError(f"state{_place(state, refused.node)} {refused.reason}") from None
 
 
-def _flatten_rare(node: Any, walk: Callable[..., Any], name: Any, depth: int) -> Any:
-    kind = type(node)
-    if kind in _ENCODERS:
-        tag, encode = _ENCODERS[kind]
-        return {tag: encode(node)}
-    if isinstance(node, np.generic) and node.dtype.kind in "biufc":
-        return {"$numpy": [node.dtype.str, node.tobytes().hex()]}
-    if kind in (set, frozenset):
-        return {f"${kind.__name__}": [_flat_key(v) for v in node]}
-    if kind is deque:
-        return {"$deque": [[walk(v, name, depth + 1) for v in node], node.maxlen]}
-    if hasattr(node, "batch_size") and not isinstance(node, torch.Tensor):
-        from tensordict import NonTensorStack, is_non_tensor, is_tensor_collection
-
-        if isinstance(node, NonTensorStack):
-            return {"$stack": walk(node.tolist(), name, depth + 1)}
-        if is_non_tensor(node):
-            return walk(node.data, name, depth + 1)
-        if is_tensor_collection(node):
-            items = node if hasattr(node, "keys") else node.to_tensordict()
-            pairs = [[key, walk(items.get(key), key, depth + 1)] for key in items.keys()]  # noqa: SIM118
-            return {"$tensordict": [pairs, list(items.batch_size)]}
-    remedy = "save its state_dict(), or a plain dict, list, number, text, array or tensor of what it holds"
-    raise _Refused(node, f"is a {_type_name(node)}: {remedy}")
+def _array_as_tensor(array: np.ndarray) -> torch.Tensor:
+    try:
+        return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    except (TypeError, ValueError):  # objects, texts, dates; another byte order
+        raise _Refused(
+            array, f"is an array of {array.dtype}: save its tolist(), or convert it to plain numbers"
+        ) from None
 
 
 def _number_to_json(value: Any) -> Any:
@@ -168,39 +156,13 @@ def _type_name(node: Any) -> str:
     return f"{type(node).__module__}.{type(node).__qualname__}"
 
 
-def _factory_name(node: defaultdict[Any, Any]) -> str | None:
-    """Return the name of a defaultdict's factory in a file."""
-    for name, factory in _FACTORIES.items():
-        if node.default_factory is factory:
-            return name
-    known = ", ".join(str(name) for name in _FACTORIES)
-    raise _Refused(node, f"is a defaultdict of {node.default_factory!r}: use one of {known}, or save dict(x)")
-
-
-def _flat_key(key: Any) -> Any:
-    if type(key) is str:
-        return key
-    flat, leaves = flatten(key)
-    if leaves.data:
-        raise _Refused(key, "has a tensor as a key or in a set: use its number or name instead")
-    return flat
-
-
-def _check_keys(keys: Any) -> None:
-    chosen = sum(map(_hash_can_be_chosen, keys))
-    if chosen > _MAX_CHOSEN_KEYS:
-        raise TypeError(
-            f"a dict with {chosen} keys that are large numbers or tuples cannot be saved: use texts as keys"
-        )
-
-
-def _hash_can_be_chosen(key: Any) -> bool:
-    return type(key) is not str and not (type(key) is int and -_SMALL_KEY < key < _SMALL_KEY)
+def _is_key(key: Any) -> bool:
+    return type(key) in _SIMPLE or (type(key) is int and -_LARGEST_KEY < key < _LARGEST_KEY)
 
 
 def _place(state: Any, wanted: Any) -> str:
     """Where in a nested state an object is, written as in Python."""
-    inner = (dict, list, tuple, deque)
+    inner = (dict, list, tuple)
     pairs = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, inner) else []
     for key, child in pairs:
         if child is wanted:
@@ -210,19 +172,6 @@ def _place(state: Any, wanted: Any) -> str:
     return ""
 
 
-_ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {
-    complex: ("$complex", lambda value: struct.pack(">2d", value.real, value.imag).hex()),
-    bytes: ("$bytes", bytes.hex),
-    bytearray: ("$bytearray", bytearray.hex),
-    torch.Size: ("$size", list),
-    torch.dtype: ("$dtype", lambda value: str(value).removeprefix("torch.")),
-    torch.device: ("$device", str),
-    type(pathlib.Path()): ("$path", lambda value: ["Path", str(value)]),
-    pathlib.PurePosixPath: ("$path", lambda value: ["PurePosixPath", str(value)]),
-    pathlib.PureWindowsPath: ("$path", lambda value: ["PureWindowsPath", str(value)]),
-}
-
-
 def _numpy_scalar(value: Any, reader: Reader) -> Any:
     dtype, raw = reader.dtype(value[0], "the dtype of a number"), bytes.fromhex(value[1])
     if dtype.kind not in "biufc" or dtype.itemsize != len(raw):
@@ -230,19 +179,25 @@ def _numpy_scalar(value: Any, reader: Reader) -> Any:
     return np.frombuffer(raw, dtype)[0]
 
 
-_DECODERS: dict[str, Callable[[Any, Reader], Any]] = {
+_SCALARS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any, Reader], Any]]] = {  # tag, to JSON, from JSON
+    complex: (
+        "$complex",
+        lambda value: struct.pack(">2d", value.real, value.imag).hex(),
+        lambda value, reader: complex(*struct.unpack(">2d", bytes.fromhex(value))),
+    ),
+    bytes: ("$bytes", bytes.hex, lambda value, reader: bytes.fromhex(value)),
+    torch.Size: ("$size", list, lambda value, reader: torch.Size(reader.shape(value, "a size"))),
+    torch.dtype: (
+        "$dtype",
+        lambda value: str(value).removeprefix("torch."),
+        lambda value, reader: reader.torch_dtype(value, "a dtype"),
+    ),
+    torch.device: ("$device", str, lambda value, reader: torch.device(reader.text(value, "a device", 64))),
+}
+_DECODERS: dict[str, Callable[[Any, Reader], Any]] = {tag: decode for tag, _, decode in _SCALARS.values()} | {
     "$int": lambda value, reader: int(reader.text(value, "an integer", _MAX_INTEGER_BITS // 4 + 3), 16),  # with -0x
     "$float": lambda value, reader: struct.unpack(">d", bytes.fromhex(value))[0],
-    "$complex": lambda value, reader: complex(*struct.unpack(">2d", bytes.fromhex(value))),
-    "$bytes": lambda value, reader: bytes.fromhex(value),
-    "$bytearray": lambda value, reader: bytearray.fromhex(value),
-    "$size": lambda value, reader: torch.Size(reader.shape(value, "a size")),
-    "$dtype": lambda value, reader: reader.torch_dtype(value, "a dtype"),
-    "$device": lambda value, reader: torch.device(reader.text(value, "a device", 64)),
-    "$path": lambda value, reader: _PATHS[value[0]](value[1]),
     "$numpy": _numpy_scalar,
-    "$set": lambda value, reader: set(_keys(value, reader)),
-    "$frozenset": lambda value, reader: frozenset(_keys(value, reader)),
 }
 
 
@@ -296,32 +251,29 @@ def unflatten(
         (value,) = node.values()
         if tag in _LEAF_TAGS:
             made = leaf(value[0] if tag == "$parameter" else value)
-            if tag == "$tensor":
-                return made
-            return made.requires_grad_() if tag == "$learning" else torch.nn.Parameter(made, bool(value[1]))
-        if tag in _PAIRED:
-            pairs, more = (value, None) if tag == "$dict" else value
-            keys = _keys([key for key, _ in pairs], reader)
-            out: Any = (OrderedDict if tag == "$odict" else dict)(
-                (key, build(child, depth)) for key, (_, child) in zip(keys, pairs, strict=True)
-            )
-            if tag == "$odict" and more is not None:
-                out._metadata = unflatten(more, _no_leaf, reader)
-            if tag == "$tensordict":
-                return _make_tensordict(out, batch_size(list(reader.shape(more, "a batch size"))))
-            if tag == "$defaultdict":
-                return defaultdict(_FACTORIES[more], out)
-            return Counter(out) if tag == "$counter" else out
+            if tag == "$array":
+                return made.numpy(force=True)
+            if tag == "$parameter":
+                return torch.nn.Parameter(made, bool(value[1]))
+            return made.requires_grad_() if tag == "$learning" else made
         if tag == "$tuple":
             return tuple(items(value, depth))
-        if tag == "$deque":
-            made = items(value[0], depth)
-            return deque(made, value[1] and reader.integer(value[1], "the size of a deque", len(made)))
-        if tag == "$stack":
-            from tensordict import NonTensorStack
-
-            return NonTensorStack.from_list(items(value, depth))
-        return _DECODERS[tag](value, reader)
+        if tag not in _PAIRED:
+            return _DECODERS[tag](value, reader)
+        pairs, more = (value, None) if tag == "$dict" else value
+        if not all(_is_key(key) for key, _ in pairs):
+            reader.fail("a dict has a key that is no text and no small number")
+        children = [(key, build(child, depth)) for key, child in pairs]
+        if tag == "$counter":
+            return Counter(dict(children))
+        if tag == "$tensordict":
+            return _make_tensordict(children, batch_size(list(reader.shape(more, "a batch size"))))
+        if tag == "$dict":
+            return dict(children)
+        out = OrderedDict(children)
+        if more is not None:
+            out._metadata = build(more, depth)  # type: ignore[attr-defined]
+        return out
 
     try:
         with reader.parsing("the structure"):
@@ -331,27 +283,15 @@ def unflatten(
         leaf = _no_leaf
 
 
-def _keys(data: Any, reader: Reader) -> list[Any]:
-    """Return the keys of a dict, or members of a set: hashable, and few of those whose hash the writer could choose."""
-    if _TEXTS.issuperset(map(type, data)):
-        return list(data)
-    keys = [unflatten(key, _no_leaf, reader) for key in data]
-    chosen = sum(map(_hash_can_be_chosen, keys))
-    if chosen > _MAX_CHOSEN_KEYS:
-        reader.fail(f"a dict has {chosen} keys that are large numbers or tuples, the limit is {_MAX_CHOSEN_KEYS}")
-    reader.count(chosen, 8 * _MAX_CHOSEN_KEYS, "keys that are large numbers or tuples")
-    return keys
-
-
 def _no_leaf(number: int) -> Any:
-    raise TypeError("a tensor as a key")
+    raise TypeError("a tensor that is no longer there")
 
 
-def _make_tensordict(items: dict[str, Any], batch_size: list[int]) -> Any:
+def _make_tensordict(items: list[tuple[str, Any]], batch_size: list[int]) -> Any:
     from tensordict import TensorDict, is_tensor_collection
 
     out = TensorDict({}, batch_size=batch_size)
-    for name, value in items.items():
+    for name, value in items:
         if isinstance(value, torch.Tensor) or is_tensor_collection(value):
             out.set(name, value)
         else:
@@ -383,7 +323,7 @@ def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[A
         ((tag, value),) = node.items()
         if tag in _LEAF_TAGS:
             yield path, value[0] if tag == "$parameter" else value
-        items = value if tag == "$tuple" else value[0] if tag == "$deque" else []
+        items = value if tag == "$tuple" else []
     for i, child in enumerate(items):
         yield from walk_leaves(child, (*path, i))
 
@@ -436,7 +376,7 @@ def load_state(container: TensorFile, data: Any) -> Any:
     def load(number: Any) -> Any:
         if number not in loaded:
             reader.integer(number, "the number of a tensor", 0, len(references) - 1)
-            loaded[number] = container.array(references[number], owned=True)
+            loaded[number] = container.array(references[number])
         return loaded[number]
 
     with reader.parsing("a stored state"):

@@ -30,14 +30,12 @@ def tensors(draw: Any) -> torch.Tensor:
 
 @st.composite
 def arrays(draw: Any) -> np.ndarray:
-    """A NumPy array of plain numbers or strings."""
-    dtype = draw(st.sampled_from(["f4", "f8", "i8", "u1", "?", "c16", "<U5", "S3", "M8[s]", "f2", ">i4"]))
+    """A NumPy array of plain numbers."""
+    dtype = draw(st.sampled_from(["f4", "f8", "i8", "u1", "?", "c16", "f2", "u2", "u8"]))
     shape = draw(shapes)
     raw = np.random.default_rng(draw(st.integers(0, 1000))).integers(
         0, 2, math.prod(shape) * np.dtype(dtype).itemsize, dtype=np.uint8
     )
-    if dtype == "<U5":
-        return np.full(shape, "héé", dtype)
     return np.frombuffer(raw.tobytes(), dtype).reshape(shape)
 
 
@@ -51,9 +49,7 @@ scalars = st.one_of(
     st.complex_numbers(),
     st.sampled_from([torch.Size([2, 3]), torch.float32, torch.device("cpu")]),
 )
-keys = st.one_of(
-    st.text(max_size=6), st.integers(-5, 5), st.booleans(), st.none(), st.tuples(st.integers(0, 3), st.text(max_size=2))
-)
+keys = st.one_of(st.text(max_size=6), st.integers(-5, 5), st.booleans(), st.none())
 
 
 def states(torch_kinds: bool = False) -> Any:

@@ -119,7 +119,7 @@ def test_random_changes_are_all_seen(tmp_path_factory, steps):
             elif what == "learn" and state[name].is_floating_point():
                 state[name] = torch.nn.Parameter(state[name].detach().clone(), bool(number % 2))
             elif what == "array":
-                state["array"] = np.arange(number % 5, dtype=">i2" if number % 2 else "f4")
+                state["array"] = np.arange(number % 5, dtype="i2" if number % 2 else "f4")
             elif what == "double" and state[name].dtype == torch.float32:
                 state[name] = state[name].detach().double()
             elif what == "leaf":

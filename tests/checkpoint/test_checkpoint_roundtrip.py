@@ -1,6 +1,3 @@
-from collections import defaultdict, deque
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -102,7 +99,9 @@ def test_large_tensors_cross_chunk_borders(tmp_path):
     [
         (object(), "object"),
         (torch.nn.Linear(1, 1), "Linear"),
-        (np.array([object()]), "numbers"),
+        (np.array([object()]), "an array of object: save its tolist"),
+        (np.array(["text"]), "an array of <U4"),
+        (np.arange(3, dtype=">i4"), "convert it to plain numbers"),
         (torch.eye(2).to_sparse(), "dense"),
     ],
 )
@@ -156,11 +155,11 @@ def test_moments_that_are_not_finite_stay_as_they_are(tmp_path):
     assert loaded.view(torch.uint32).tolist() == [0xFFFFFFFF, 0x7F800001, 0x7F800000, 0xFF800000, 0x7F800000, 0]
 
 
-@pytest.mark.parametrize("value", [deque([1]), defaultdict(list), Path("x"), np.float32(2), b"x"], ids=repr)
+@pytest.mark.parametrize("value", [np.zeros(1), np.float32(2), b"x"], ids=repr)
 def test_what_a_torch_file_would_not_give_back_is_refused(value, tmp_path):
     with AsyncCheckpointSaver() as saver, pytest.raises(TypeError, match=r"\['a'\] is a .*compress=True"):
         saver.save_async({"a": value}, tmp_path / "c.pt", False)
-    assert round_trip({"a": value}, tmp_path) == {"a": value}
+    assert same(round_trip({"a": value}, tmp_path), {"a": value})
 
 
 MAPS = {

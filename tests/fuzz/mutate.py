@@ -31,10 +31,10 @@ INTEGERS = [
 VALUES = [
     *INTEGERS, *(-n for n in INTEGERS[1:]), 0.5, 1.5, 1e300, -0.0, True, False, None,
     *("", "x", "a" * 5000, "\x1b[31m", "[red]x[/red]", "\ud800", "../x", "/etc/passwd", "a/b", "a\0b", "cuda:99", "meta"),
-    *("numpy:O", "numpy:<f4", "numpy:V8", "numpy:<U3", "<f4", "|O", "<M8[ns]", "float32", "bfloat16", "int8", "bf16", "zeros"),
-    *([], {}, [0], [1, 2, 3], [[]], [[[[[]]]]], {"a": 1}, {"$tensor": 0}, {"$tensor": 1}, {"$learning": 0}, {"$parameter": [0, 1]}),
-    *({"$dict": [[{"$tuple": [1]}, 1]]}, {"x": {"$tensor": 0}}, [1, [2]], {"$set": [[]]}, {"$namedtuple": [[1], "x"]}),
-    *({"$tensordict": [[["a", {"$tensor": 0}]], [3]]}, {"$stack": [1, [2]]}, {"$odict": [[], None]}, {"$deque": [[1], 1]}),
+    *("<f4", "|O", "<M8[ns]", "float32", "bfloat16", "complex64", "quint8", "int8", "bf16", "zeros"),
+    *([], {}, [0], [1, 2, 3], [[]], [[[[[]]]]], {"a": 1}, {"$tensor": 0}, {"$tensor": 1}, {"$learning": 0}, {"$parameter": [0, 1]}, {"$array": 0}),
+    *({"$dict": [[{"$tuple": [1]}, 1]]}, {"x": {"$tensor": 0}}, [1, [2]], {"$counter": [[["a", []]], None]}, {"$namedtuple": [[1], "x"]}),
+    *({"$tensordict": [[["a", {"$tensor": 0}]], [3]]}, {"$odict": [[], None]}, {"$odict": [[["a", 1]], {"$tensor": 0}]}),
     *({"$numpy": ["<U3", "00"]}, {"$numpy": ["<f8", "00" * 8]}, {"$size": [1 << 63]}, {"$size": [-1]}, {"$int": "-0x1"}, {"$int": "0x" + "f" * 9000}),
     *({"$float": "7ff0000000000000"}, {"$bytes": "00"}, {"$device": "cuda:999999999"}, {"$dtype": "float8_e4m3fn"}, {"$complex": "00"}),
 ]  # fmt: skip

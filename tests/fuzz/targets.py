@@ -196,7 +196,7 @@ def small_state() -> dict[str, Any]:
         "model": {"weight": flat, "row": flat[4:8], "half": torch.ones(3).bfloat16(), "grid": flat.view(4, 6).t()},
         "state": {0: {"exp_avg": torch.sin(torch.arange(2000.0)), "exp_avg_sq": torch.ones(1500), "step": torch.tensor(3.0)}},
         "array": np.arange(5),
-        "values": [1, 2.5, float("inf"), 1 << 80, "text", None, b"raw", {1, 2}, torch.Size([2]), np.float32(2), (1, (2,))],
+        "values": [1, 2.5, float("inf"), 1 << 80, "text", None, b"raw", torch.float16, torch.Size([2]), np.float32(2), (1, (2,))],
     }  # fmt: skip
 
 
@@ -248,7 +248,7 @@ def use_difference(data: bytes, folder: Path, rng: random.Random) -> None:
 
 def torch_state() -> dict[str, Any]:
     """What a torch file holds: nothing of NumPy."""
-    values = [1, 2.5, float("inf"), 1 << 80, "text", None, {1, 2}, torch.Size([2]), (1, (2,))]
+    values = [1, 2.5, float("inf"), 1 << 80, "text", None, torch.Size([2]), (1, (2,))]
     return {"model": small_state()["model"], "values": values}
 
 
@@ -290,7 +290,7 @@ def batch(envs: int = 3, steps: int = 8) -> dict[str, Any]:
         "observation": {"scan": scan[:, :-1], "state": torch.randn(envs, steps, 2, generator=torch.Generator().manual_seed(1))},
         "next": {"observation": {"scan": scan[:, 1:]}}, "action": torch.ones(envs, steps, 1), "reward": torch.ones(envs, steps),
         "terminated": done, "truncated": torch.zeros_like(done), "valid": torch.ones_like(done),
-        "names": np.array([["a", "bb"]]), "small": torch.arange(5), "empty": torch.empty(envs, steps, 0),
+        "names": np.array([[1, 2]]), "small": torch.arange(5), "empty": torch.empty(envs, steps, 0),
     }  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The `safetensors` package opens every kind of file that we write, and sees what is not compressed as it is."""
 
 import math
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict
 
 import numpy as np
 import pytest
@@ -76,15 +76,15 @@ def test_odd_trees_come_back(level, tmp_path):
         "\ud800": torch.ones(1),
         "numbers": [math.inf, -0.0, 10**40, math.nan],
         "$x": {"$tensor": 1},
-        7: {(1, 2): torch.ones(2, dtype=torch.int8)},
-        "types": [OrderedDict(a=1), Counter("aab"), deque([1], 3), defaultdict(list), (1,), {2}, b"x"],
+        7: {-1: torch.ones(2, dtype=torch.int8)},
+        "types": [OrderedDict(a=1), Counter("aab"), (1,), torch.Size([2]), b"x"],
     }
     path = save(state, tmp_path / "c.pt", compression_level=level)
     found = load_checkpoint(path)
     assert torch.equal(found["tied"][0], weight) and torch.equal(found["tied"][2], weight.t())
     assert len({x.untyped_storage().data_ptr() for x in found["tied"]}) == 1
     assert found["turned"].stride() == state["turned"].stride() and torch.equal(found["turned"], state["turned"])
-    assert torch.equal(found["complex"], state["complex"]) and torch.equal(found[7][1, 2], state[7][1, 2])
+    assert torch.equal(found["complex"], state["complex"]) and torch.equal(found[7][-1], state[7][-1])
     assert (
         found["numbers"][:3] == state["numbers"][:3] and math.isnan(found["numbers"][3]) and found["$x"] == state["$x"]
     )

@@ -86,14 +86,14 @@ def test_entries_are_aligned_and_names_unique(tmp_path):
     for number, name in enumerate(names):
         writer.add_array(np.full(1 + number, number, np.int8), name)
         writer.add_array(np.full(1, number, np.float64), name)
-    writer.add_array(np.arange(3, dtype=">i4"), "big-endian")
+    writer.add_array(torch.ones(3, dtype=torch.complex64), "complex")
     writer.finish(None)
     data = file.getvalue()
     start = 8 + int.from_bytes(data[:8], "little")
     wide = {name: x for name, x in json.loads(data[8:start]).items() if x.get("dtype") == "F64"}
     assert len(wide) == len(names) and not start % 64 and not any(x["data_offsets"][0] % 8 for x in wide.values())
     found = load(data)
-    assert sorted(float(found[name]) for name in wide) == list(range(9)) and found["big-endian"].numel() == 12
+    assert sorted(float(found[name]) for name in wide) == list(range(9)) and found["complex"].numel() == 24
     assert found["a"].tolist() == [0] and found["a.1"].tolist() == [1, 1]
 
 
@@ -170,12 +170,11 @@ def test_a_forged_index_is_refused_in_one_sentence(what, tmp_path):
     assert "\n" not in str(info.value) and len(str(info.value)) < 400
 
 
-@pytest.mark.parametrize("step", [1, (1 << 61) - 1])
-def test_a_dict_with_many_chosen_integer_keys_is_refused(step, tmp_path):
-    path = write(tmp_path / "c.slip")
-    pairs = [[{"$int": hex((i + 1 << 25) * step)}, i] for i in range(60_000)]
+@pytest.mark.parametrize("key", [1 << 24, {"$int": "0x1ffffffffffffff"}, 0.5, [1]], ids=str)
+def test_a_key_whose_hash_could_be_chosen_is_refused(key, tmp_path):
+    path, pairs = write(tmp_path / "c.slip"), [[key, 1]]
     forge(path, lambda x: x.head["state"].__setitem__("tree", {"$dict": pairs}))
-    with pytest.raises(DamagedFileError, match="keys"), TensorFile.open(path, "test") as container:
+    with pytest.raises(DamagedFileError, match="a key"), TensorFile.open(path, "test") as container:
         load_state(container, container.head["state"])
 
 
@@ -195,7 +194,7 @@ def test_reading_is_bounded_by_the_budget(tmp_path):
 
 def test_what_cannot_be_stored_is_refused(tmp_path):
     writer = TensorFileWriter(MemoryFile(), "test")
-    with pytest.raises(TypeError, match="numbers"):
+    with pytest.raises(TypeError, match="plain numbers"):
         store_state(writer, {"a": np.array([object()])})
     with pytest.raises(TypeError, match=r"state\['a'\] is a builtins.object"):
         store_state(writer, {"a": object()})
