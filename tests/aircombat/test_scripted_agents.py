@@ -14,6 +14,7 @@ from slipstream.tasks.aircombat.agents import (
     EvadeAgent,
     PlaceholderAgent,
     PursuitAgent,
+    ScriptedAgent,
     agent_class,
 )
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
@@ -110,6 +111,38 @@ def test_evade_turns_its_tail_to_the_missile_first():
     assert command_of(agent, bearing=LEFT_90, range_km=1.0) == (-1.0, 1.0, 0.0)
     assert command_of(agent, bearing=LEFT_90, missile=(RIGHT_90, 30.0, 500))[0] == 1.0
     assert command_of(agent, bearing=BEHIND)[0] == pytest.approx(0.0, abs=1e-5)
+
+
+def copies(n, **situation):
+    """The same situation in n duels."""
+    return SideView({name: x.repeat(n, *[1] * (x.dim() - 1)) for name, x in seen(**situation).items()})
+
+
+def test_scripted_draws_a_behavior_for_every_new_duel():
+    agent = ScriptedAgent(1000)
+    first = agent.act(copies(1000, bearing=math.radians(4))).clone()
+    assert (first.abs() <= 1).all() and len(first.unique(dim=0)) > 500
+    passive = (first[:, 0] == 0) & (first[:, 2] == 0)
+    assert 100 < passive.sum() < 200  # 0.15 of them
+    assert 0.3 < first[:, 2].mean() < 0.6  # 20 of 40 km: within the share of about half of the others
+    agent.reset(torch.arange(1000) < 10)
+    then = agent.act(copies(1000, bearing=math.radians(4)))
+    assert torch.equal(first[10:], then[10:]) and not torch.equal(first[:10], then[:10])
+    agent.reset()
+    assert torch.equal(first, agent.act(copies(1000, bearing=math.radians(4))))
+
+
+def test_scripted_flies_on_from_its_saved_state():
+    config = AirCombatConfig(num_envs=8, opponent="scripted", time_scale=60.0, episode_s=5.0)
+    one, two = AirCombatEnv(config=config), AirCombatEnv(config=config)
+    straight = torch.tensor([0.0, 1.0, 0.0]).expand(8, 3)
+    for _ in range(7):
+        one.step(straight)
+    two.load_state_dict(one.state_dict())
+    for _ in range(7):
+        theirs = two.step(straight).observation
+        for name, x in one.step(straight).observation.items():
+            assert torch.equal(x, theirs[name]), name
 
 
 def test_an_unknown_agent_is_refused():

@@ -19,6 +19,7 @@ from torch import Tensor
 from slipstream.config.registry import named_class
 from slipstream.envs.specs import Observation
 from slipstream.sim.devices import Movable
+from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.storage.codec.images import with_aliases
 from slipstream.tasks.aircombat.observation import TIME_SCALE_S, to_grouped
 
@@ -145,7 +146,7 @@ class CrankAgent(ShootingAgent):
     A missile that is `danger_s` away or less has priority: the agent turns its tail to it until it has run out.
     """
 
-    OFF_NOSE_RAD = math.radians(50)
+    off_nose_rad = math.radians(50)
     share, crank_s, danger_s = 0.6, 12.0, 6.0  # of the reach; s; s
 
     @accepts_named
@@ -153,8 +154,8 @@ class CrankAgent(ShootingAgent):
         """Steer at the enemy; past it while an own missile flies; away from a missile that comes near."""
         sine, cosine = enemy_bearing(observation)
         bearing = torch.atan2(sine, cosine)
-        off_nose = torch.full_like(bearing, self.OFF_NOSE_RAD)
-        cranked = bearing - torch.copysign(off_nose, bearing)  # keeps the enemy on the side where it is
+        side = torch.ones_like(bearing).copysign(bearing)
+        cranked = bearing - side * self.off_nose_rad  # keeps the enemy on the side where it is
         ready = self.since_launch_s(observation) >= self.crank_s
         threatened = is_threatened(observation) & (observation["incoming_1_time_to_go"] * TIME_SCALE_S < self.danger_s)
         away = steer(-observation["incoming_1_bearing_sin"], -observation["incoming_1_bearing_cos"])
@@ -173,6 +174,65 @@ class EvadeAgent(BaseAgent):
         sine = torch.where(threatened, observation["incoming_1_bearing_sin"], sine)
         cosine = torch.where(threatened, observation["incoming_1_bearing_cos"], cosine)
         return command(steer(-sine, -cosine), torch.zeros_like(sine))
+
+
+class ScriptedAgent(CrankAgent):
+    """Fly a behavior that is drawn at random for every duel: when it shoots, cranks and defends, and how it weaves.
+
+    A share of PASSIVE flies straight and never fires; a negative `share` of the reach means that it never fires. The
+    draws depend on the duel's number and on how many duels it has had since `reset(None)`.
+    """
+
+    PASSIVE = 0.15
+    DRAWN = {  # the limits of the numbers, [N] each
+        "share": (-0.1, 0.9),
+        "crank_s": (3.0, 20.0),
+        "off_nose_rad": (0.0, math.radians(85)),
+        "danger_s": (0.0, 15.0),
+        "weave": (-0.4, 0.6),  # of the rudder; none below 0
+        "weave_s": (4.0, 16.0),
+        "throttle": (0.6, 1.2),  # full from 1 on
+        "kind": (0.0, 1.0),  # passive below PASSIVE
+    }
+
+    def __init__(self, num_envs: int = 1, device: torch.device | str = "cpu") -> None:
+        super().__init__(num_envs, device)
+        self._duel = torch.zeros(self.num_envs, dtype=torch.int64)  # how many duels it has had
+        self._drawn = torch.zeros(len(self.DRAWN), self.num_envs)
+        self._limits = torch.tensor(list(self.DRAWN.values())).T[..., None]
+        self.to(self.device).reset()
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the agent to a device."""
+        self._random = CounterRandom([derive_seed(0, "scripted agent")], self.num_envs, device)
+        return super().to(device)
+
+    @accepts_named
+    def act(self, observation: Observation) -> Tensor:
+        """Fly as crank does, with the drawn numbers."""
+        for name, number in zip(self.DRAWN, self._drawn, strict=True):
+            setattr(self, name, number)
+        weave, weave_s, throttle, kind = self._drawn[4:]
+        rudder, _, fire = as_action(super().act(observation)).unbind(-1)
+        phase = observation["time_left"] * (TIME_SCALE_S * math.tau) / weave_s
+        rudder = (rudder + weave.clamp(min=0) * torch.sin(phase)).clamp(-1, 1)
+        active = (kind >= self.PASSIVE).to(rudder.dtype)
+        return torch.stack((rudder * active, throttle.clamp(max=1), fire * active), -1)
+
+    def reset(self, env_mask: Tensor | None = None) -> None:
+        """Draw the behavior of new duels; without a mask begin with those of the first duels again."""
+        super().reset(env_mask)
+        if env_mask is None:
+            self._duel.zero_()
+        mask = torch.ones_like(self._duel, dtype=torch.bool) if env_mask is None else env_mask
+        low, high = self._limits
+        drawn = low + (high - low) * self._random.uniform(self._duel, len(self.DRAWN)).T
+        self._drawn.copy_(torch.where(mask, drawn, self._drawn))
+        self._duel.add_(mask)
+
+    def state_tensors(self) -> dict[str, Tensor]:
+        """Return the numbers of the running duels, and the memory of the last launch."""
+        return super().state_tensors() | {"duel": self._duel, "drawn": self._drawn}
 
 
 # -- building blocks of scripted agents ------------------------------------------------------------------------------
@@ -211,6 +271,8 @@ AGENTS: dict[str, type[BaseAgent] | str] = {
     "pursuit": PursuitAgent,
     "crank": CrankAgent,
     "evade": EvadeAgent,
+    "straight": PlaceholderAgent,
+    "scripted": ScriptedAgent,
     # by path: it imports the env, which imports us
     "learned": "slipstream.tasks.aircombat.league.policies:LearnedAgent",
 }
