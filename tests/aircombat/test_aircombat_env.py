@@ -7,6 +7,7 @@ import torch
 from duel_envs import Counting, make, random_actions
 
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
+from slipstream.tasks.aircombat.physics.duel import StartConfig
 
 GOLDEN_STARTS = [[46_562.3, 10_549.7, 3_437.7, 39_450.3], [37_669.9, 41_175.1, 12_330.1, 8_824.9]]
 
@@ -43,6 +44,36 @@ def test_a_duel_follows_from_seed_index_and_number_alone():
     few.reset(mask)
     many.reset(torch.cat((mask, torch.ones(4, dtype=torch.bool))))
     assert torch.equal(few.engine.duels.pos, many.engine.duels.pos[:2])
+
+
+# -- time limits -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["torch", "native"])
+@pytest.mark.parametrize("start", ["head_on", "random"])
+def test_every_duel_may_have_a_time_limit_of_its_own(backend, start):
+    env = make(400, sides=2, episode_s=(2.0, 6.0), backend=backend, start=start, starts=StartConfig(range_m=(6e4, 6e4)))
+    straight = torch.tensor([0.0, 1.0, 0.0]).expand(2, 400, 3)
+    left = env.views()[0]["time_left"] * 60
+    assert 1.99 < left.min() < 2.05 and 5.95 < left.max() < 6.01 and left.mean() == pytest.approx(4, abs=0.2)
+    ended = torch.zeros(400)
+    for step in range(95):  # 6.3 s
+        record = env.step(straight)
+        elapsed = record.info["elapsed_s"][0]
+        going = ended == 0
+        assert torch.allclose((elapsed + record.observation["time_left"][0] * 60)[going], left[going], atol=1e-3)
+        ended = torch.where(record.terminated[0] & going, (step + 1) * 4 / 60, ended)
+    assert (record.info["winner"] <= 0).all() and (ended - left).abs().max() < 4.01 / 60
+    again = make(400, sides=2, episode_s=(2.0, 6.0), backend=backend, start=start)
+    assert torch.equal(again.views()[0]["time_left"] * 60, left)
+
+
+@pytest.mark.parametrize("limit", [0.0, (6.0, 2.0), float("inf")])
+def test_a_time_limit_that_cannot_be_is_refused(limit):
+    with pytest.raises(
+        ValueError, match=r"env.episode_s must be a positive number, or two of them, the lower one first"
+    ):
+        AirCombatConfig(episode_s=limit)
 
 
 # -- the contract ----------------------------------------------------------------------------------------------------
@@ -128,7 +159,7 @@ def test_a_decision_is_taken_in_sub_steps_of_at_most_a_sixtieth(scale, ticks, dt
 
 @pytest.mark.parametrize("backend", ["torch", "native"])
 def test_a_loaded_env_continues_bit_for_bit(backend, same_record):
-    settings = {"opponent": f"{Counting.__module__}:Counting", "backend": backend, "episode_s": 3.0}
+    settings = {"opponent": f"{Counting.__module__}:Counting", "backend": backend, "episode_s": (1.0, 3.0)}
     env = make(6, **settings)
     actions = random_actions(env, 80)
     for action in actions[:50]:
@@ -150,7 +181,8 @@ def test_the_state_of_another_seed_or_number_is_refused():
 def test_a_step_needs_no_value_and_no_shape_from_the_data():
     # a meta tensor has a shape and no values: any read-back, boolean index or data-dependent shape raises
     for sides in (1, 2):
-        env = AirCombatEnv(6, "meta", 1, AirCombatConfig(sides=sides, start="random", time_scale=3.0))
+        settings = {"start": "random", "time_scale": 3.0, "episode_s": (1.0, 3.0), "opponent": "scripted"}
+        env = AirCombatEnv(6, "meta", 1, AirCombatConfig(sides=sides, **settings))
         for _ in range(3):
             record = env.step(torch.zeros(*env.batch_shape, 3, device="meta"))
         env.reset(torch.ones(6, dtype=torch.bool, device="meta"))
@@ -164,7 +196,7 @@ def test_a_step_needs_no_value_and_no_shape_from_the_data():
 def test_steps_captured_as_a_cuda_graph_are_the_steps(sides, backend):
     from slipstream.algorithms.execution.graphs import GraphedFunction
 
-    config = AirCombatConfig(sides=sides, start="random", time_scale=4.0, episode_s=2.0, backend=backend)
+    config = AirCombatConfig(sides=sides, start="random", time_scale=4.0, episode_s=(1.0, 2.0), backend=backend)
     env, twin = (AirCombatEnv(300, "cuda", 3, config) for _ in range(2))
     actions = random_actions(env, 5).cuda()
     logged: list[str] = []

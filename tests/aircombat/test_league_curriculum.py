@@ -44,10 +44,22 @@ def test_seats_are_all_taken():
     assert draw_seats({"a": 0.5, "pool": 0.5}, 8, {}, rng) == ["a"] * 8
 
 
+def test_with_pfsp_agents_are_met_the_more_the_less_they_are_beaten():
+    rng = np.random.default_rng(0)
+    scores = {"a": Score(98, 0, 0), "b": Score(0, 0, 98), "pool": Score(0, 98, 0)}  # beaten, hard, hard
+    mix, pool = {"a": 0.4, "b": 0.4, "pool": 0.2}, {3: Score(0, 98, 0)}
+    who = draw_seats(mix, 1000, pool, rng, scores)
+    assert [who.count(name) for name in ("a", "b", 3)] == [13, 658, 329]  # 0.4 · 0.02 : 0.4 · 0.99² : 0.2 · 0.99²
+    assert draw_seats(mix, 10, pool, rng).count("a") == 4
+
+
 WRONG = [({"promote": [0.5]}, "one number per stage"), ({"mixes": [{"pool": 1.0}], "promote": []}, "no past policies")]
 
 
-@pytest.mark.parametrize(("settings", "message"), [*WRONG, ({"games": 7}, "must be even"), ({"pool": 2}, "at least 4")])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [*WRONG, ({"games": 7}, "must be even"), ({"pool": 2}, "at least 4"), ({"judges": ["pool"]}, "pool is none")],
+)
 def test_wrong_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         LeagueConfig(**settings)

@@ -90,6 +90,20 @@ def test_a_resumed_run_equals_the_uninterrupted_one(league, tmp_path):
     assert rows[0] == rows[1]
 
 
+def test_exploiters_have_seats_and_judges_may_be_held_out(league, tmp_path):
+    words = [f"league.mixes=[{{crank: 0.5, '{league.path}/best.pt': 0.5}}]", "league.promote=[]", "league.pfsp=true"]
+    words += ["league.judges=[scripted,straight]", "env.episode_s=[10,40]"]
+    run = run_tiny(tmp_path, "holes", *words)
+    last = read_metrics(run.path)[-1]
+    assert f"league/{league.path}/best.pt/won" in last and "league/scripted/won" in last
+    judged = [last[f"league/{name}/won"] - last[f"league/{name}/lost"] for name in ("scripted", "straight")]
+    assert last["eval/score"] == pytest.approx(sum(judged) / 2)
+    part = run_tiny(tmp_path, "part", *words, "total_frames=320")
+    resumed = train.run(load_train([f"resume={part.path}", "total_frames=512"]))
+    one, two = (load_checkpoint(folder.checkpoints)["algo"]["policy"] for folder in (run, resumed))
+    assert all(torch.equal(x, two[name]) for name, x in one.items())
+
+
 IMPOSSIBLE = {
     "opponent=crank": "the league chooses the opponents: leave opponent=crank out, or give league.enabled=false",
     "env.sides=2": "a training flies one side: leave env.sides=2 out and name opponent=AGENT",

@@ -33,6 +33,7 @@ class AirCombatConfig(DuelConfig):
     sides: int = 1  # 1: fly against `opponent`; 2: both sides act (self-play), and all tensors are [2, N]
     opponent: str = "placeholder"  # pursuit, crank, evade, learned; a checkpoint's path; my_package.my_module:MyAgent
     reward: str = "outcome"  # a name of REWARDS, or my_package.my_module:MyReward
+    sampled: bool = False  # a learned opponent draws its actions, instead of taking their mean
     backend: str = "auto"  # of the physics: torch, native (CPU), triton (CUDA)
 
     def __post_init__(self) -> None:
@@ -76,6 +77,8 @@ class AirCombatEnv(TensorEnv):
             raise ValueError("with env.sides=2 there is no opponent: leave it out, or use env.sides=1")
         self.engine = make_engine(n, config, seed, device, config.backend)
         self.opponent = opponent or (create_agent(config.opponent, n, device) if self.sides == 1 else None)
+        if config.sampled and self.opponent is not None:
+            self.opponent.train()
         self.reward = reward or create_reward(config.reward, device)
         self.returns = torch.zeros(self.batch_shape, device=device)  # [N] or [2, N]: of the running duels
         self._before = torch.zeros_like(self.engine.view) if self.reward.needs_before else self.engine.view
@@ -171,6 +174,7 @@ class AirCombatEnv(TensorEnv):
     def _reset(self, mask: Tensor) -> None:
         self.engine.begin(mask)
         self.engine.refresh(where=mask)
+        self.engine.draw_limits(mask)
         self.returns.masked_fill_(mask, 0.0)
         if self.opponent is not None:
             self.opponent.reset(mask)
@@ -187,6 +191,7 @@ class AirCombatEnv(TensorEnv):
             self._command[0].copy_(action)
             self._command[1].copy_(action_of(self.opponent, self._named(self.engine.view[1])))
         self.engine.step(self._command, resetting, self._ticks)
+        self.engine.draw_limits(resetting)
         if self.opponent is not None:
             self.opponent.reset(resetting)
         self._resetting = resetting
@@ -229,6 +234,7 @@ class AirCombatEnv(TensorEnv):
         opponent = {f"opponent.{name}": x for name, x in self.opponent.state_tensors().items()} if self.opponent else {}
         # The view follows from the rest, but not bit for bit with another backend.
         own = {"episode": self.engine.episode, "bad": self.engine.bad, "view": self.engine.view}
+        own |= {"ahead": self.engine.ahead} if self.engine.varies_limits else {}
         return super().state_tensors() | own | duels | opponent
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

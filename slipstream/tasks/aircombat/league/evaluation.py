@@ -25,7 +25,7 @@ from slipstream.tasks.recording import describe_policy
 from slipstream.ui.film import check_outputs
 from slipstream.ui.tables import TextTable, format_rate, progress_bar
 
-OPPONENTS = ("pursuit", "crank", "evade")
+OPPONENTS = ("pursuit", "crank", "evade", "straight", "scripted")
 RANGE_BANDS = 3  # of equal width
 
 
@@ -40,6 +40,9 @@ def evaluate(cfg: Any, trained: LoadedPolicy, device: torch.device, log: Callabl
     if cfg.eval.picture:
         check_outputs(film_path, (".png", ".html", ".acmi", SUFFIX))
     agents = [{name: _open(name, cfg, device, log) for name in names} for names in (reds, blues)]  # before any game
+    if cfg.env.sampled:
+        torch.manual_seed(cfg.seed)
+        agents[1] = {name: agent.train() for name, agent in agents[1].items()}
     loaded = [a.loaded for side in agents for a in side.values() if isinstance(a, LearnedAgent) and a.loaded]
     for line in dict.fromkeys(file.message() for file in loaded):
         log(line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,7 @@ from slipstream.tasks.evaluation import wilson
 NOW = "now"  # the present learner
 POOL = "pool"  # in a stage's mix: past policies of the learner
 RATED = ("placeholder", "pursuit", "crank", "evade")  # play in every evaluation
-JUDGES = ("pursuit", "crank")  # select the best policy
-HARDNESS = 2.0  # a past policy is met in proportion to (share of games not won)^HARDNESS
+HARDNESS = 2.0  # who is drawn by hardness is met in proportion to (share of games not won)^HARDNESS
 
 
 @dataclass
@@ -41,6 +41,10 @@ class LeagueConfig:
         ]
     )
     promote: list[float] = field(default_factory=lambda: [0.08, 0.5, 0.5])  # share of games won that ends each stage
+    pfsp: bool = False  # the agents of a mix are met the more often, the fewer games were won against them, too
+    judges: list[str] = field(
+        default_factory=lambda: ["pursuit", "crank"]
+    )  # select the best policy; of no mix, perhaps
     patience: int = 20  # evaluations after which a stage ends anyway (evade is rarely beaten); 0: never
     seats: int = 16  # groups of duels, each with one opponent; divides env.num_envs
     pool: int = 12  # past policies kept
@@ -57,6 +61,8 @@ class LeagueConfig:
                 raise ValueError(f"a stage of league.mixes needs agents with positive shares, not {dict(mix)}")
         if POOL in self.mixes[0]:
             raise ValueError("the first stage of league.mixes has no past policies: leave pool out of it")
+        if not self.judges or POOL in self.judges:
+            raise ValueError("league.judges must name agents, such as [pursuit,crank,scripted]; pool is none")
         check_range(self, "seats", "snapshot_every", "games", minimum=1, section="league.")
         check_range(self, "patience", minimum=0, section="league.")
         check_range(self, "pool", minimum=len(self.mixes), section="league.")  # a champion per stage
@@ -66,7 +72,8 @@ class LeagueConfig:
     @property
     def scripted(self) -> list[str]:
         """All agents except past policies. They play in every evaluation."""
-        return list(dict.fromkeys([*RATED, *(name for mix in self.mixes for name in mix if name != POOL)]))
+        of_mixes = (name for mix in self.mixes for name in mix if name != POOL)
+        return list(dict.fromkeys([*RATED, *of_mixes, *self.judges]))
 
 
 def ends_stage(config: LeagueConfig, stage: int, evaluations: int, scores: Mapping[str, Score]) -> bool:
@@ -82,7 +89,18 @@ def ends_stage(config: LeagueConfig, stage: int, evaluations: int, scores: Mappi
     return passed or 0 < config.patience <= evaluations
 
 
-def draw_seats(mix: Mapping[str, float], seats: int, pool: Mapping[int, Score], rng: np.random.Generator) -> list[Seat]:
+def hardness(score: Score) -> float:
+    """Return the weight with which a player is drawn: prioritized fictitious self-play (Vinyals et al., 2019)."""
+    return max((1 - (score.won + 1) / (score.games + 2)) ** HARDNESS, 0.02)  # 0.25 without games
+
+
+def draw_seats(
+    mix: Mapping[str, float],
+    seats: int,
+    pool: Mapping[int, Score],
+    rng: np.random.Generator,
+    scores: Mapping[str, Score] = MappingProxyType({}),
+) -> list[Seat]:
     """Assign the seats: as many per agent as its share of the mix, rounded to fill all; past policies are drawn at
     random, the more often the fewer games were won against them.
 
@@ -91,16 +109,17 @@ def draw_seats(mix: Mapping[str, float], seats: int, pool: Mapping[int, Score], 
         seats: how many there are.
         pool: the learner's score against each past policy.
         rng: draws the past policies.
+        scores: the learner's score against agents and against the pool, whose shares are weighted by their hardness.
     """
     shares = {name: share for name, share in mix.items() if share > 0 and (name != POOL or pool)}
+    shares = {name: share * (hardness(scores[name]) if scores else 1) for name, share in shares.items()}
     if not shares:
         raise ValueError("this stage has only past policies as opponents, and the pool is empty")
     exact = {name: seats * share / sum(shares.values()) for name, share in shares.items()}
     counts = {name: int(x) for name, x in exact.items()}
     for name in sorted(exact, key=lambda name: counts[name] - exact[name])[: seats - sum(counts.values())]:
         counts[name] += 1
-    not_won = [1 - (score.won + 1) / (score.games + 2) for score in pool.values()]  # 0.5 without games
-    weights = np.array([max(share**HARDNESS, 0.02) for share in not_won])
+    weights = np.array([hardness(score) for score in pool.values()])
     who: list[Seat] = []
     for name, count in counts.items():
         if name == POOL:
@@ -171,7 +190,7 @@ class League:
 
     def metrics(self, scores: dict[str, Score]) -> dict[str, float]:
         """Return the metrics of an evaluation, as shares of games: against all judges, and against each opponent."""
-        judges = total(scores[name] for name in JUDGES)
+        judges = total(scores[name] for name in self.config.judges)
         found = {"success": judges.share("won"), "lost": judges.share("lost"), "draw": judges.share("draw")}
         found["score"] = judges.share("won") - judges.share("lost")
         shown = {
@@ -204,7 +223,8 @@ class League:
         """Draw the opponents of the training."""
         pool = {i: scores.get(name, Score()) for i, name in enumerate(self.members) if name}
         rng = np.random.default_rng([derive_seed(self.seed, "seats"), self.evaluations])
-        self.opponent.seat(draw_seats(self.config.mixes[self.stage], self.config.seats, pool, rng))
+        weighted = {**scores, POOL: total(pool.values())} if self.config.pfsp and scores else {}
+        self.opponent.seat(draw_seats(self.config.mixes[self.stage], self.config.seats, pool, rng, weighted))
 
     # -- state -------------------------------------------------------------------------------------------------------
 

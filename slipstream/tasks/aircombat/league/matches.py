@@ -117,7 +117,7 @@ class Match:
         states = [x.reshape(len(x), -1).double() for x in env.engine.duels.tensors().values()]
         start = torch.cat((*states, self.swapped[:, None].double()), 1).cpu()
         range_m = env.views()[0]["enemy_range"] * RANGE_SCALE_M
-        decisions = math.ceil(config.episode_s * 60 / config.time_scale) + 1
+        decisions = math.ceil(config.limits_s[1] * 60 / config.time_scale) + 1
         for i in range(decisions):
             if watch:
                 watch()
@@ -179,7 +179,9 @@ class Recorder:
 
     def __call__(self) -> None:
         """Store the present state."""
-        self._seen.append(self.env.engine.duels.map(lambda x: x[: self.count].to("cpu", copy=True)))
+        seen = self.env.engine.duels.map(lambda x: x[: self.count].to("cpu", copy=True))
+        seen.clock -= self.env.engine.ahead[: self.count].cpu()
+        self._seen.append(seen)
 
     def game(self, index: int) -> list[Duels]:
         """Return the states of one game, from its start to its end."""

@@ -45,14 +45,17 @@ class DuelConfig:
 
     time_scale: float = 1.0  # a decision lasts time_scale/60 s of game time, in physics steps of at most 1/60 s
     coarse_dt: bool = False  # one physics step per decision, as in midrangeRL
-    episode_s: float = 60.0  # game time after which the duel is a draw
+    # game time after which a duel is a draw; [45,240]: drawn for every duel
+    episode_s: float | tuple[float, float] = 60.0
     start: str = "head_on"  # where both aircraft start: head_on or random (`slipstream train` sets random)
     starts: StartConfig = field(default_factory=StartConfig)
 
     def __post_init__(self) -> None:
-        for name in ("time_scale", "episode_s"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"env.{name} must be a positive number, not {getattr(self, name)}")
+        low, high = self.limits_s
+        for name, ok in (("time_scale", 0 < self.time_scale < math.inf), ("episode_s", 0 < low <= high < math.inf)):
+            if not ok:
+                two = ", or two of them, the lower one first" if name == "episode_s" else ""
+                raise ValueError(f"env.{name} must be a positive number{two}, not {getattr(self, name)}")
         if self.start not in STARTS:
             raise ValueError(f"unknown start '{self.start}': use one of {', '.join(STARTS)}")
 
@@ -62,9 +65,15 @@ class DuelConfig:
         return 1 if self.coarse_dt else max(1, math.ceil(self.time_scale - 1e-9))
 
     @property
+    def limits_s(self) -> tuple[float, float]:
+        """The least and the greatest time limit."""
+        given = self.episode_s
+        return (given[0], given[1]) if isinstance(given, tuple | list) else (given, given)
+
+    @property
     def rules(self) -> Rules:
         """The rules for sub-steps of at most 1/60 s, or of one decision with `coarse_dt`."""
-        return Rules(PHYSICS_DT_S * (self.time_scale / self.ticks), self.episode_s)
+        return Rules(PHYSICS_DT_S * (self.time_scale / self.ticks), self.limits_s[1])
 
 
 class DuelEngine:
@@ -86,6 +95,9 @@ class DuelEngine:
         self._low, self._high = torch.tensor(COMMAND_BOUNDS, device=self.device).unbind(-1)
         self.random = CounterRandom([derive_seed(seed, "duel starts")], num, self.device)
         self._head_on = duel.head_on(num, self.device) if config.start == "head_on" else None
+        self._limit_draws = CounterRandom([derive_seed(seed, "time limits")], num, self.device)
+        self.varies_limits = config.limits_s[0] < config.limits_s[1]
+        self.ahead = torch.zeros(num, dtype=torch.int32, device=self.device)  # ticks at which a duel's clock began
 
     def step(self, command: Tensor, resetting: Tensor, ticks: int | None = None) -> None:
         """Advance all duels by one decision with the commands [2, N, 3]; restart the duels of `resetting` [N] instead.
@@ -109,6 +121,20 @@ class DuelEngine:
         start = self._head_on or duel.random_starts(self.random.uniform(self.episode, duel.NUMBERS), self.config.starts)
         self.duels.copy_(start, where=mask)
         self.episode.add_(mask)
+
+    def draw_limits(self, begun: Tensor) -> None:
+        """Give the duels that begin in the mask [N] their own time limits, if these vary: their clocks start later."""
+        if not self.varies_limits:
+            return
+        shortest = self.rules.ticks(self.config.limits_s[0])
+        drawn = self._limit_draws.uniform(self.episode, 1)[:, 0] * (self.rules.limit - shortest + 1)
+        self.ahead.copy_(torch.where(begun, drawn.to(torch.int32), self.ahead))
+        clock = self.duels.clock
+        clock.copy_(torch.where(begun, self.ahead, clock))
+        self.view[..., obs.OWN_NAMES.index("time_left")] = (self.rules.limit - clock) * (
+            self.rules.dt_s / obs.TIME_SCALE_S
+        )
+        self.facts[FACTS.index("elapsed_s")] = (clock - self.ahead) * self.rules.dt_s
 
     def refresh(self, clock_before: Tensor | None = None, where: Tensor | None = None) -> None:
         """Recompute view and facts from the present state; with `where` [N] only in those duels."""
