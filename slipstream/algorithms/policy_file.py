@@ -26,7 +26,7 @@ from slipstream.models.policy import ModelConfig
 
 HUB = "hf://"
 WEIGHTS = "policy.safetensors"  # in the folder of `slipstream card`
-NOT_INSTALLED = "needs huggingface_hub: pip install 'slipstream-rl[hub]'"
+NOT_INSTALLED = "needs huggingface_hub: pip install -e '.[hub]'"
 
 
 @dataclass

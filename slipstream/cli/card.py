@@ -11,7 +11,7 @@
 
 The card (README.md) says how the policy was trained and how often it succeeds, with intervals; policy.safetensors holds
 the weights, train.yaml the settings of the run, flight.html a flight, policy.html a page that flies new maps (drones).
-`slipstream push` needs huggingface_hub (pip install 'slipstream-rl[hub]') and its login: hf auth login.
+`slipstream push` needs huggingface_hub (pip install -e '.[hub]') and its login: hf auth login.
 """
 
 from __future__ import annotations

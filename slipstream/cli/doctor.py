@@ -62,7 +62,7 @@ def _tasks() -> Iterator[tuple[bool, str]]:
         try:
             weights = registry.find_task(name).weights
         except ImportError as error:
-            if f"{PACKAGE}[" not in str(error):  # not one that an extra installs
+            if "pip install -e" not in str(error):  # not one that an extra installs
                 raise
             yield False, str(error)
             continue
@@ -79,5 +79,5 @@ def _extras() -> Iterator[tuple[bool, str]]:
             extras[extra[1]].append(name[0])
     for extra_name, names in extras.items():
         missing = [name for name in names if not any(metadata.distributions(name=name))]
-        remedy = f": pip install '{PACKAGE}[{extra_name}]'" if missing else ""
+        remedy = f": pip install -e '.[{extra_name}]'" if missing else ""
         yield not missing, f"{extra_name} ({', '.join(missing or names)}){remedy}"

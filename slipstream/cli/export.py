@@ -122,7 +122,7 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, ou
         registry.find_task(task).check_page(env_config)
     for package in ("onnx", "onnxscript") if to != "pt2" else ():
         if importlib.util.find_spec(package) is None:
-            raise ImportError(f"exporting to ONNX needs {package}: pip install 'slipstream-rl[export]'")
+            raise ImportError(f"exporting to ONNX needs {package}: pip install -e '.[export]'")
     path = out or default_output(_default_path(trained, to))
     check_writable(path)  # before seconds of work
     env = _small_env(task, env_config)

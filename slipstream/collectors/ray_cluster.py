@@ -29,7 +29,7 @@ def import_ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError as error:
-        raise ConfigError("actors.count needs Ray: pip install 'slipstream-rl[ray]'") from error
+        raise ConfigError("actors.count needs Ray: pip install -e '.[ray]'") from error
 
 
 class WorkersPath(list[str]):

@@ -58,7 +58,7 @@ class CollectConfig:
 class ActorsConfig:
     """Configure actors that collect on a Ray cluster (docs/scale.md)."""
 
-    count: int | None = None  # processes that collect, each env.num_envs (pip install 'slipstream-rl[ray]')
+    count: int | None = None  # processes that collect, each env.num_envs (pip install -e '.[ray]')
     address: str | None = None  # of a Ray cluster: auto, HOST:6379, ray://HOST:10001; null starts one on this machine
     max_staleness: int = 1  # updates between the weights that collect and those that learn; 0: actors wait for them
     cpus: int = 1  # cores of each actor
@@ -72,7 +72,7 @@ class ActorsConfig:
 
 @dataclass
 class WandbConfig:
-    """The settings of `wandb.*` (an extra: pip install 'slipstream-rl[wandb]')."""
+    """The settings of `wandb.*` (an extra: pip install -e '.[wandb]')."""
 
     mode: Literal["auto", "online", "offline", "disabled"] = "auto"  # auto: offline where wandb is installed
     project: str = "slipstream"

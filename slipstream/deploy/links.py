@@ -47,7 +47,7 @@ def open_link(transport: str, address: str, role: str) -> Link:
 
             return MavlinkLink(address or "127.0.0.1:14540", role)
     except ImportError as error:
-        remedy = REMEDIES.get(transport, "pip install 'slipstream-rl[fly]'")
+        remedy = REMEDIES.get(transport, "pip install -e '.[fly]'")
         raise ImportError(f"transport={transport} needs {error.name}: {remedy}") from None
     return UdpLink(address or "127.0.0.1:14650", role)
 

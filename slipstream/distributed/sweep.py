@@ -337,7 +337,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise ImportError("a search needs Optuna: pip install 'slipstream-rl[sweep]'") from None
+        raise ImportError("a search needs Optuna: pip install -e '.[sweep]'") from None
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
     return optuna

@@ -46,7 +46,7 @@ def export(
     try:
         module = importlib.import_module(package)
     except ImportError as error:
-        raise ImportError(f"export --to {to} needs {package}: pip install 'slipstream-rl[rollouts]'") from error
+        raise ImportError(f"export --to {to} needs {package}: pip install -e '.[rollouts]'") from error
     chosen = storage.iterations() if iterations is None else list(iterations)
     if not chosen:
         raise FileNotFoundError(f"{storage.save_dir} has no rollouts to export")

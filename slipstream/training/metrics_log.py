@@ -292,7 +292,7 @@ def _start_wandb(run: RunFolder, mode: str, settings: dict[str, Any]) -> Any:
     except DamagedFileError:
         raise
     except ImportError as error:
-        remedy = f"cannot be imported ({error}): pip install 'slipstream-rl[wandb]'"
+        remedy = f"cannot be imported ({error}): pip install -e '.[wandb]'"
     except Exception as error:  # such as no network, or nobody logged in; its errors have no common class
         remedy = f"could not start it ({error}): wandb.mode=offline logs to the disk"
     print(f"warning: wandb.mode={mode}, but W&B {remedy}. The run continues without it", file=sys.stderr)

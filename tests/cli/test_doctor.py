@@ -16,7 +16,7 @@ def test_it_names_versions_devices_and_missing_extras(capsys, monkeypatch, tmp_p
     assert f"torch {metadata.version('torch')}" in shown and "CPU cores" in shown
     assert "ok     task navigation, and the policy that ships with it" in shown
     (line,) = [line for line in shown.splitlines() if "mujoco (" in line]
-    assert line.split()[0] == "no" and line.endswith("mujoco (not-a-package): pip install 'slipstream-rl[mujoco]'")
+    assert line.split()[0] == "no" and line.endswith("mujoco (not-a-package): pip install -e '.[mujoco]'")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -35,7 +35,7 @@ def test_a_task_without_its_extra_is_not_broken(capsys, monkeypatch):
 
     def find_task(name):
         if name == "gym":
-            raise ImportError("task=gym needs Gymnasium: pip install 'slipstream-rl[gym]'")
+            raise ImportError("task=gym needs Gymnasium: pip install -e '.[gym]'")
         return find(name)
 
     monkeypatch.setattr(registry, "find_task", find_task)

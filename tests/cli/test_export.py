@@ -268,7 +268,7 @@ def test_without_the_extra_the_error_names_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnxscript", None)  # as if it were not installed
     assert cli.main(["export", "--to", "onnx", f"out={tmp_path / 'policy.onnx'}"]) == 2
     assert (
-        "needs onnxscript: pip install 'slipstream-rl[export]'" in capsys.readouterr().err
+        "needs onnxscript: pip install -e '.[export]'" in capsys.readouterr().err
         or importlib.util.find_spec("onnx") is None
     )
     assert list(tmp_path.iterdir()) == []

@@ -310,7 +310,7 @@ def test_a_model_that_cannot_be_read_is_refused(text, said, tmp_path, capsys):
 def test_without_mujoco_the_extra_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     assert main(["eval", "sim=mujoco", *SMALL]) == 2
-    assert "sim=mujoco needs MuJoCo: pip install 'slipstream-rl[mujoco]'" in capsys.readouterr().err
+    assert "sim=mujoco needs MuJoCo: pip install -e '.[mujoco]'" in capsys.readouterr().err
 
 
 def test_a_policy_that_reads_more_is_refused_by_name():

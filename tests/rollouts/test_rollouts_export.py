@@ -114,7 +114,7 @@ def test_minari_replaces_its_own_dataset_and_nothing_else(folder, tmp_path):
 def test_a_missing_package_is_named_with_the_remedy(folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main("export", folder, "--to", "parquet") == 2
-    assert "needs pyarrow: pip install 'slipstream-rl[rollouts]'" in capsys.readouterr().err
+    assert "needs pyarrow: pip install -e '.[rollouts]'" in capsys.readouterr().err
     assert not folder.with_name("rollouts.parquet").exists()
 
 

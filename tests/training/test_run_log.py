@@ -113,7 +113,7 @@ class TestWandb:
         with RunLog(run, {"mode": "online"}) as log:
             log.write(1, 32, {"kl": 0.5})
         warning = capsys.readouterr().err
-        assert "warning: wandb.mode=online" in warning and "pip install 'slipstream-rl[wandb]'" in warning
+        assert "warning: wandb.mode=online" in warning and "pip install -e '.[wandb]'" in warning
         assert len(read_metrics(run.path)) == 1
 
     @pytest.mark.parametrize("broken", ["init", "log", "finish"])

@@ -165,4 +165,4 @@ def test_the_command_searches_with_real_trainings(tmp_path, capsys, monkeypatch)
 def test_without_optuna_the_extra_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main(["sweep", "preset=demo", "algo.epochs=int(1,4)"]) == 2
-    assert "slipstream-rl[sweep]" in capsys.readouterr().err
+    assert "pip install -e '.[sweep]'" in capsys.readouterr().err

@@ -42,7 +42,7 @@ TESTS = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def cluster():
     """A cluster of two nodes with one core each, to which this process is connected."""
-    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
     from ray.cluster_utils import Cluster
 
     before = os.environ.get("PYTHONPATH", ""), signal.getsignal(signal.SIGTERM)
@@ -264,12 +264,12 @@ def test_settings_that_do_not_work_with_actors_are_refused(capfd, words, message
 def test_a_missing_ray_is_named(capfd, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     words = [*PPO, "env.id=CartPole-v1", f"root={tmp_path}"]
-    assert "actors.count needs Ray: pip install 'slipstream-rl[ray]'" in refusal(capfd, *words)
+    assert "actors.count needs Ray: pip install -e '.[ray]'" in refusal(capfd, *words)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch):
-    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -293,7 +293,7 @@ ray.shutdown()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 def test_a_cluster_of_this_machine_is_on_loopback_with_a_token(tmp_path):
-    pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
     env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}", "HOME": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", LOCAL], env=env, capture_output=True, text=True, check=True)
     addresses, processes, mode = json.loads(done.stdout.splitlines()[-1])
@@ -350,7 +350,7 @@ def processes_of(session):
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 def test_a_stopped_run_saves_leaves_no_process_and_resumes(tmp_path):
-    pytest.importorskip("ray", reason="needs Ray: pip install 'slipstream-rl[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install -e '.[ray]'")
     words = [*PPO, "env.id=helpers.ray_envs:Slow-v0", f"root={tmp_path}", "name=run", "save_interval=1"]
     env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"}
     folder, reached = tmp_path / "run", 0

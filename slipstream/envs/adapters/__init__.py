@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
-        raise ImportError(f"{name} needs {error.name}: pip install 'slipstream-rl[adapters]'") from error
+        raise ImportError(f"{name} needs {error.name}: pip install -e '.[adapters]'") from error
 
 
 if find_spec("gymnasium") is not None:

@@ -32,7 +32,7 @@ try:
     from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
     from gymnasium.vector.async_vector_env import AsyncState
 except ImportError as error:
-    raise ImportError("task=gym needs Gymnasium: pip install 'slipstream-rl[gym]'") from error
+    raise ImportError("task=gym needs Gymnasium: pip install -e '.[gym]'") from error
 
 VECTORIZATIONS = ("sync", "async")
 _OWN_STATISTICS = ("count", "return", "length")  # of an episode; an info of these names is not logged

@@ -16,7 +16,7 @@ from slipstream.tasks.base import Task
 try:
     from torchrl.envs import EnvBase, ParallelEnv, SerialEnv
 except ImportError as error:
-    raise ImportError("task=torchrl needs TorchRL: pip install 'slipstream-rl[adapters]'") from error
+    raise ImportError("task=torchrl needs TorchRL: pip install -e '.[adapters]'") from error
 
 from slipstream.envs.adapters.from_torchrl import FromTorchRL
 

@@ -27,7 +27,7 @@ def load_mujoco() -> Any:
     try:
         import mujoco
     except ImportError:
-        raise ImportError("sim=mujoco needs MuJoCo: pip install 'slipstream-rl[mujoco]'") from None
+        raise ImportError("sim=mujoco needs MuJoCo: pip install -e '.[mujoco]'") from None
     return mujoco
 
 

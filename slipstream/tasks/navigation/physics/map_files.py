@@ -308,7 +308,7 @@ def _read_mesh(path: Path, window: Window, claimed: int = 0) -> tuple[Solid, np.
     try:
         import trimesh
     except ImportError:
-        raise ConfigError(f"{path}: meshes need trimesh: pip install 'slipstream-rl[maps]'") from None
+        raise ConfigError(f"{path}: meshes need trimesh: pip install -e '.[maps]'") from None
     size, kind = path.stat().st_size, path.suffix[1:].lower()
     with open(path, "rb") as file:
         head = file.read(84)
