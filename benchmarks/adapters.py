@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from slipstream.config.registry import names
-from slipstream.envs.adapters import GymnasiumEnv, GymnasiumVectorEnv, SB3VecEnv, TorchRLEnv
+from slipstream.envs.adapters import GymnasiumEnv, GymnasiumVectorEnv, PettingZooEnv, SB3VecEnv, TorchRLEnv
 from slipstream.envs.adapters.gymnasium_env import build
 from slipstream.envs.adapters.spaces import to_action
 
@@ -65,6 +65,19 @@ class Single:
             self.env.reset()
 
 
+class Zoo:
+    """PettingZoo's loop over the agents of one world."""
+
+    def __init__(self, env, actions):
+        env.reset()
+        self.env, self.actions = env, actions
+
+    def step(self, k):
+        if not self.env.agents:
+            self.env.reset()
+        self.env.step({agent: self.actions[k][self.env.possible_agents.index(agent)] for agent in self.env.agents})
+
+
 class TensorDicts:
     """TorchRL's step with its own resets."""
 
@@ -88,6 +101,8 @@ def contenders(task, n, actions):
     yield "GymnasiumVectorEnv, SAME_STEP", Arrays(GymnasiumVectorEnv(env(), AutoresetMode.SAME_STEP), actions)
     yield "SB3VecEnv", Arrays(SB3VecEnv(env()), actions)
     yield "TorchRLEnv", TensorDicts(TorchRLEnv(env()), actions)
+    if n <= PEER_ENVS:
+        yield "PettingZooEnv (agents of one world)", Zoo(PettingZooEnv(env()), actions)
     if n == PEER_ENVS:
         yield (
             "Gymnasium's SyncVectorEnv of GymnasiumEnv",

@@ -62,7 +62,7 @@ def test_the_documented_modules():
     assert {kind.name for kind in ExplorationType} >= {"RANDOM", "MEAN", "MODE"}
     assert list(parameters(build_policy))[:2] == ["observation_spec", "action_spec"] and parameters(run)
     assert {"Outcome", "TensorEnv", "StepRecord", "BadActionError"} <= set(dir(base))
-    assert {"GymnasiumEnv", "GymnasiumVectorEnv", "SB3VecEnv", "TorchRLEnv"} <= set(dir(adapters))
+    assert {"GymnasiumEnv", "GymnasiumVectorEnv", "PettingZooEnv", "SB3VecEnv", "TorchRLEnv"} <= set(dir(adapters))
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_a_command_of_the_pages_can_be_read(command, script, monkeypatch):
     ],
 )
 def test_a_benchmark_runs_small(command, script, capsys):
-    for package in ("gymnasium", "stable_baselines3", "torchrl") if "adapters" in command else ():
+    for package in ("gymnasium", "pettingzoo", "stable_baselines3", "torchrl") if "adapters" in command else ():
         pytest.importorskip(package)
     script(*shlex.split(command))
     assert "\n| " in capsys.readouterr().out

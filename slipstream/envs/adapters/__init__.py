@@ -1,4 +1,4 @@
-"""TensorEnvs as environments of Gymnasium, TorchRL and Stable-Baselines3. Importing this registers our
+"""TensorEnvs as environments of Gymnasium, PettingZoo, TorchRL and Stable-Baselines3. Importing this registers our
 tasks with Gymnasium."""
 
 from importlib import import_module
@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from slipstream.envs.adapters.gymnasium_env import GymnasiumEnv, GymnasiumVectorEnv
     from slipstream.envs.adapters.sb3 import SB3VecEnv
     from slipstream.envs.adapters.torchrl_env import TorchRLEnv
+    from slipstream.envs.adapters.zoo import PettingZooEnv
 
-__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "SB3VecEnv", "TorchRLEnv"]
+__all__ = ["GymnasiumEnv", "GymnasiumVectorEnv", "PettingZooEnv", "SB3VecEnv", "TorchRLEnv"]
 
 _HOMES = {
     "GymnasiumEnv": "gymnasium_env",
     "GymnasiumVectorEnv": "gymnasium_env",
+    "PettingZooEnv": "zoo",
     "SB3VecEnv": "sb3",
     "TorchRLEnv": "torchrl_env",
 }

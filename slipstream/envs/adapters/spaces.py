@@ -62,7 +62,7 @@ def to_array(tensor: Tensor, copy: bool = False) -> np.ndarray:
 def one_sided(env: TensorEnv, adapter: str) -> TensorEnv:
     """Return `env`. Raises ValueError if both of its sides act."""
     if env.sides != 1:
-        raise ValueError(f"{adapter} flies one side: build the env with sides=1, or step it directly")
+        raise ValueError(f"{adapter} flies one side: build the env with sides=1, or use PettingZooEnv for both sides")
     return env
 
 
