@@ -21,13 +21,14 @@ from slipstream.storage.schema import Schema, as_key, flatten
 
 
 class ReplayBuffer:
-    """Holds the newest `capacity` steps; the oldest episodes leave first.
+    """Holds the newest steps, `capacity` of them or `capacity_bytes` of memory; the oldest episodes leave first.
 
     `extend(batch)` takes a collector's [N, T] batches, `add(episode)` complete episodes; `sample` returns batches on
     `device`, in memory of their own. Any number of threads may add and sample at once.
 
     Args:
-        capacity: steps; None for no limit (with storage="cpu").
+        capacity: steps; give this or `capacity_bytes`.
+        capacity_bytes: memory for everything.
         device: of the batches; those of storage="cuda" stay on the GPU.
         codec: for all keys, or a dict by key (a name, or a tuple for nested ones): see docs/replay-blocks.md.
         group: frames that are compressed together, for all keys or by key.
@@ -43,8 +44,9 @@ class ReplayBuffer:
 
     def __init__(
         self,
-        capacity: int | None,
+        capacity: int | None = None,
         *,
+        capacity_bytes: int | None = None,
         device: torch.device | str = "cpu",
         codec: str | Mapping[Any, str] = "auto",
         group: int | Mapping[Any, int] = 1,
@@ -56,8 +58,11 @@ class ReplayBuffer:
         spill_dir: str | Path | None = None,
         memory_budget: int | None = None,
     ) -> None:
-        if capacity is not None and not (1 <= capacity < 2**63 and capacity == int(capacity)):  # NaN evicts nothing
-            raise ValueError(f"capacity={capacity} must be at least 1, and a whole number")
+        if (capacity is None) == (capacity_bytes is None):
+            raise ValueError("give capacity (steps) or capacity_bytes, one of them")
+        name, limit = ("capacity", capacity) if capacity is not None else ("capacity_bytes", capacity_bytes or 0)
+        if not (1 <= limit < 2**63 and limit == int(limit)):  # NaN would evict nothing
+            raise ValueError(f"{name}={limit} must be at least 1, and a whole number")
         for name in codec.values() if isinstance(codec, Mapping) else (codec,):
             if name != "auto":
                 parse_codec(name)  # raises for an unknown name now, not when the first large frame comes
@@ -73,17 +78,18 @@ class ReplayBuffer:
             self.device = torch.device(device)
             schema = Schema(ragged={as_key(k): tuple(v) for k, v in (ragged or {}).items()})
             settings = ColumnSettings(codec, group, capacity, spills=memory_budget is not None)
-            self._storage = HostStorage(schema, self.sampler, settings, self.device, kept, spill_dir, memory_budget)
+            self._storage = HostStorage(
+                schema, self.sampler, settings, self.device, capacity_bytes, kept, spill_dir, memory_budget
+            )
         else:
             refused = {"codec": codec not in ("auto", "raw"), "group": group != 1, "ragged": bool(ragged)}
             refused |= {"spill_dir": spill_dir is not None, "memory_budget": memory_budget is not None}
-            refused |= {"capacity=None": capacity is None}
             for name in (name for name, given in refused.items() if given):
                 raise ValueError(
                     f"{name} is for storage='cpu': storage={storage!r} is a raw ring that stays on its device"
                 )
             self.device = torch.device(device if storage == "ring" else storage)
-            self._storage = DeviceStorage(self.device, self.sampler, capacity or 0, kept, seed)
+            self._storage = DeviceStorage(self.device, self.sampler, capacity, capacity_bytes, kept, seed)
         self._keys = kept
         self._steps: WaitingSteps | None = None
         self._stepping = threading.Lock()
@@ -91,7 +97,7 @@ class ReplayBuffer:
 
     @property
     def capacity(self) -> int | None:
-        """Steps that it may hold; None for no limit."""
+        """Steps that it may hold; None if the limit is in bytes."""
         return self._storage.capacity
 
     # adding
@@ -253,7 +259,7 @@ class ReplayBuffer:
     def __repr__(self) -> str:
         if self._closed:
             return "ReplayBuffer(closed)"
-        limit = "without limit" if self.capacity is None else f"of {self.capacity:,}"
+        limit = f"of {self.capacity:,}" if self.capacity is not None else "limited in bytes"
         return f"ReplayBuffer({len(self):,} steps {limit}, {self.nbytes / 1e6:.1f} MB, {type(self.sampler).__name__})"
 
     def __enter__(self) -> Self:

@@ -55,6 +55,26 @@ class FrameRing:
         self._priority = torch.zeros(self._places + 1, dtype=torch.float64, device=device) if prioritized else None
         self._least = 0  # steps that are listed at least, as far as the host knows
 
+    @staticmethod
+    def slots_for(
+        kept: Mapping[Key, Tensor], number: int, steps: int | None, nbytes: int | None, prioritized: bool
+    ) -> int:
+        """Return slots for at most `steps` steps, or `nbytes` of memory: two more than are drawn, the newest frame and
+        the pending one."""
+        if steps is not None:
+            if steps < number:
+                raise ValueError(
+                    f"a capacity of {steps} is less than a step of each of {number} environments: give at least {number}"
+                )
+            return steps // number + 2
+        row = sum(v.element_size() * v[:1, :1].numel() for v in kept.values()) + 3 + 8 + 8 + 8 * prioritized
+        fixed = 8 * (3 + 1 + prioritized)  # counters, and the places more
+        slots = ((nbytes or 0) - fixed) // (row * number)
+        if slots < 3:
+            needed = 3 * row * number + fixed
+            raise ValueError(f"capacity_bytes={nbytes} holds no step of {number} environments: give at least {needed}")
+        return slots
+
     def tensors(self) -> dict[str, Tensor]:
         """Return all tensors by name."""
         tensors = {"ring/" + "/".join(key): column for key, column in self.columns.items()}
@@ -228,13 +248,21 @@ class DeviceStorage:
     its stream.
     """
 
-    def __init__(self, device: torch.device, sampler: Sampler, capacity: int, keys: set[str] | None, seed: int) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        sampler: Sampler,
+        capacity: int | None,
+        capacity_bytes: int | None,
+        keys: set[str] | None,
+        seed: int,
+    ) -> None:
         if type(sampler) not in (UniformSampler, PrioritizedSampler):
             raise ValueError(
                 f"storage on a device samples uniformly or by priority: use storage='cpu' for {type(sampler).__name__}"
             )
         self.device, self.sampler = device, sampler
-        self.capacity = capacity
+        self.capacity, self.capacity_bytes = capacity, capacity_bytes
         self.ring: FrameRing | None = None  # made for the first data
         self._keys = keys
         self._rng = torch.Generator(device).manual_seed(seed)
@@ -292,11 +320,7 @@ class DeviceStorage:
     def _new_ring(self, kept: Mapping[Key, Tensor], number: int) -> FrameRing:
         """Make a ring for frames like `kept`, [number, T, ...]."""
         prioritized = isinstance(self.sampler, PrioritizedSampler)
-        if self.capacity < number:
-            raise ValueError(
-                f"a capacity of {self.capacity} is less than a step of each of {number} environments: give at least {number}"
-            )
-        slots = self.capacity // number + 2  # of them the newest frame and the pending one are not drawn
+        slots = FrameRing.slots_for(kept, number, self.capacity, self.capacity_bytes, prioritized)
         return FrameRing(kept, number, slots, self.device, prioritized)
 
     @property

@@ -35,6 +35,7 @@ from slipstream.storage.blocks import BlockColumn, RawColumn, take
 from slipstream.storage.schema import Key, KeySpec, Schema, as_bits, as_key, as_tensor, mask_key, mask_of, sizes_key
 from slipstream.storage.tensor_file import Reader, TensorFile
 
+_MOST_WAITING = 1 << 24  # raw bytes, in a full buffer with a limit in bytes: to be sealed, and of a part of a batch
 _MIN_SPILL = 1 << 20  # bytes: smaller files are not worth their names
 _SMALL_ROW = 64  # bytes: below it the bookkeeping of a row costs more than compression could save
 
@@ -47,7 +48,7 @@ class ColumnSettings:
 
     codec: str | Mapping[Any, str] = "auto"
     group: int | Mapping[Any, int] = 1
-    capacity: int | None = None  # steps; None for no limit
+    capacity: int | None = None  # steps; None: the limit is in bytes
     spills: bool = False
 
     def new(self, spec: KeySpec) -> BlockColumn | RawColumn:
@@ -58,7 +59,7 @@ class ColumnSettings:
         return self.plain(spec)
 
     def plain(self, spec: KeySpec) -> RawColumn:
-        """Return a column of plain rows; without a capacity it grows in small steps."""
+        """Return a column of plain rows. If the limit is in bytes, it grows in small steps."""
         if self.capacity is None:
             return RawColumn(spec.shape, spec.dtype, 64, slack=1 / 8)
         return RawColumn(spec.shape, spec.dtype, self.capacity + self.capacity // 64 + 64)
@@ -91,16 +92,21 @@ class Memory:
         """Return the columns of the keys and of the end flags."""
         return [*self.columns.values(), self.ends]
 
-    def append(self, rows: Rows) -> None:
-        """Append rows to all columns; nobody sees them before the index counts them."""
+    def append(self, rows: Rows, most: int, fit: Callable[[], None]) -> None:
+        """Append rows to all columns; nobody sees them before the index counts them. Calls `fit` after at most `most`
+        bytes."""
         if any(column.tail != self.index.tail_row for column in self.all_columns()):
             raise RuntimeError("an earlier add failed: the buffer can be sampled and saved, but nothing can be added")
         for key, runs in rows.parts.items():
             column = self.columns.get(key)
             if column is None:
                 column = self.columns[key] = self.settings.new(self.schema.specs[key])
+            length = max(1, most // self.schema.specs[key].row_bytes)
             for run in runs:
-                column.append(run)
+                for start in range(0, len(run), length):
+                    column.append(run[start : start + length])
+                    if len(run) > length:
+                        fit()
         self.ends.append(rows.ends)
 
     def stream(self, name: Any, number: int) -> StreamState:
@@ -229,6 +235,7 @@ class HostStorage:
         sampler: draws the steps.
         settings: how columns are made.
         device: of the batches.
+        capacity_bytes: limit of the memory, if `settings.capacity` is None.
         keys: top-level names to keep; None for the default ones.
         spill_dir: folder for blocks past `memory_budget`.
         memory_budget: bytes of memory after which blocks move to `spill_dir`.
@@ -240,12 +247,13 @@ class HostStorage:
         sampler: Sampler,
         settings: ColumnSettings,
         device: torch.device,
+        capacity_bytes: int | None,
         keys: set[str] | None,
         spill_dir: str | Path | None,
         memory_budget: int | None,
     ) -> None:
         self.sampler, self.device = sampler, device
-        self.capacity = settings.capacity
+        self.capacity, self.capacity_bytes = settings.capacity, capacity_bytes
         self.memory = Memory(schema, settings)
         self.writing = threading.RLock()
         self.lock = threading.Lock()
@@ -264,17 +272,21 @@ class HostStorage:
         """See `ReplayBuffer.extend`; `keys` are those to keep, if not the buffer's."""
         with self.writing:
             memory, schema = self.memory, dataclasses.replace(self.memory.schema)  # refused data do not fix the keys
-            added = StreamBatch(batch, schema, keys or self._keys)
-            if self.capacity is not None and added.steps > self.capacity:
+            most = None if self.capacity_bytes is None else _MOST_WAITING
+            parts = StreamBatch.read(batch, schema, keys or self._keys, most)
+            steps = sum(part.steps for part in parts)
+            if self.capacity is not None and steps > self.capacity:
                 raise ValueError(
-                    f"a batch of {added.steps} steps does not fit capacity={self.capacity}: raise it, or collect fewer"
+                    f"a batch of {steps} steps does not fit capacity={self.capacity}: raise it, or collect fewer"
                 )
-            state = memory.stream(stream, len(added.valid))
-            self._make_room(added.steps)
-            rows = added.rows(state, memory.pending, memory.index.head)
-            first = self._append(rows, memory.pending_after(state, added.last), schema)
-            added.advance(state, rows.pieces, first)
-            memory.streams[stream] = state
+            state = memory.stream(stream, len(parts[0].valid))
+            self._make_room(steps)
+            for part in parts:
+                rows = part.rows(state, memory.pending, memory.index.head)
+                first = self._append(rows, memory.pending_after(state, part.last), schema)
+                part.advance(state, rows.pieces, first)
+                memory.streams[stream] = state
+                self._fit_bytes()
         self._spill_if_needed()
 
     def end_episodes(self, stream: int | str) -> None:
@@ -290,6 +302,7 @@ class HostStorage:
             rows = read_episode(episode, schema, self._keys, self.capacity, memory.index.tail)
             self._make_room(rows.steps)
             self._append(rows, memory.pending, schema)
+            self._fit_bytes()
         self._spill_if_needed()
 
     def _append(self, rows: Rows, pending: dict[Key, np.ndarray], schema: Schema) -> int:
@@ -297,7 +310,7 @@ class HostStorage:
         piece."""
         memory, index = self.memory, self.memory.index
         memory.schema = schema
-        memory.append(rows)
+        memory.append(rows, _MOST_WAITING // 2, self._fit_bytes)
         with self.lock:
             first_step = index.tail_step
             first_piece = index.append(rows.pieces)
@@ -325,6 +338,25 @@ class HostStorage:
             self.sampler.evicted(before, index.head_step)
         for column in self.memory.all_columns():
             column.evict(index.head_row)
+
+    def _fit_bytes(self) -> None:
+        """Evict until the rows need at most `capacity_bytes`; the newest unit stays.
+
+        Data that arrive faster than the background seals wait for it: raw blocks must not evict others. The less room
+        there is, the fewer may wait.
+        """
+        limit, index = self.capacity_bytes, self.memory.index
+        if limit is None:
+            return
+        blocks = [column for column in self.memory.columns.values() if isinstance(column, BlockColumn)]
+        most = max(min(limit // 16, _MOST_WAITING), (limit - self.nbytes) // 2)
+        while sum(column.waiting_bytes for column in blocks) > most:
+            max(blocks, key=lambda column: column.waiting_bytes).seal_next()
+        while (
+            sum(column.settled_bytes for column in self.memory.all_columns()) + self._other_bytes > limit
+            and (piece := index.next_unit(index.head + 1)) < index.tail
+        ):
+            self._evict(piece)
 
     # sampling
 
@@ -496,6 +528,7 @@ class HostStorage:
         for column in old.all_columns():
             column.close()
         self._make_room(0)
+        self._fit_bytes()
 
     # spilling: a save into `spill_dir`, after which full blocks are read from the file
 

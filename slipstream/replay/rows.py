@@ -394,7 +394,7 @@ def is_shifted_view(now: Tensor, after: Tensor) -> bool:
 
 
 class StreamBatch:
-    """A [N, T] batch of a stream as arrays, checked against `schema`, which the first one fixes.
+    """A [N, T] batch of a stream as arrays.
 
     Attributes:
         arrays: {key: [N, T, ...]}.
@@ -404,10 +404,10 @@ class StreamBatch:
         cut: bool [N, T]: the next observation is not the one at t + 1; it is in `finals`, in the order of `cut`.
     """
 
-    def __init__(self, batch: Any, schema: Schema, keys: set[str] | None) -> None:
-        kept, nexts, flags = split_batch(batch, schema, keys)
-        self.valid = flags[VALID].cpu().numpy()
-        self.ends = end_bits(flags, self.valid.shape)
+    def __init__(
+        self, kept: Mapping[Key, Tensor], nexts: Mapping[Key, Tensor], valid: np.ndarray, ends: np.ndarray
+    ) -> None:
+        self.valid, self.ends = valid, ends
         self.arrays = {key: as_array(key, value)[0] for key, value in kept.items()}
         self.cut = self._find_cuts(kept, nexts)
         self.last, self.finals = {}, {}
@@ -416,6 +416,21 @@ class StreamBatch:
             self.last[key] = as_array(key, value[:, -1])[0]
             if where is not None:
                 self.finals[key] = as_array(key, value[where.to(value.device)])[0]
+
+    @classmethod
+    def read(cls, batch: Any, schema: Schema, keys: set[str] | None, most: int | None) -> list[StreamBatch]:
+        """Check a batch against `schema`, which the first one fixes; return it, or parts of about `most` bytes in
+        order of time."""
+        kept, nexts, flags = split_batch(batch, schema, keys)
+        valid = flags[VALID].cpu().numpy()
+        ends, steps = end_bits(flags, valid.shape), valid.shape[1]
+        step_bytes = sum(value.nbytes for value in kept.values()) // steps if steps else 0
+        length = max(1, steps if most is None else most // max(1, step_bytes))
+        parts = []
+        for t in (slice(start, start + length) for start in range(0, max(1, steps), length)):
+            now, after = ({key: value[:, t] for key, value in of.items()} for of in (kept, nexts))
+            parts.append(cls(now, after, valid[:, t], ends[:, t]))
+        return parts
 
     @property
     def steps(self) -> int:

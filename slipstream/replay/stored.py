@@ -40,7 +40,7 @@ def open_stored(source: Path | Mapping[str, Any], max_bytes: int | None = None) 
             return _open_ring(load_state(container, container.head), reader)
     if not isinstance(source, Path) and "replay" not in source:
         return _open_ring(source, reader)
-    buffer = ReplayBuffer(None)
+    buffer = ReplayBuffer(capacity_bytes=2**62)
     storage = buffer._storage
     assert isinstance(storage, HostStorage)
     if isinstance(source, Path):

@@ -104,6 +104,11 @@ class RawColumn:
         """Memory of the slots that were written to."""
         return min(self.tail - self._first, len(self.ring)) * self.row_bytes
 
+    @property
+    def settled_bytes(self) -> int:
+        """Memory that its rows need, including room to grow."""
+        return int((self.tail - self.head) * (1 + self._slack)) * self.row_bytes
+
     def stats(self) -> dict[str, Any]:
         """Return codec, rows and bytes."""
         rows = self.tail - self.head
@@ -358,7 +363,7 @@ class BlockColumn:
         """Bytes of memory it takes."""
         return self._memory + self._view.addresses.nbytes
 
-    written_bytes = nbytes  # as that of a `RawColumn`
+    written_bytes = settled_bytes = nbytes  # as those of a `RawColumn`
 
     @property
     def waiting_bytes(self) -> int:

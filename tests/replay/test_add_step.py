@@ -46,17 +46,17 @@ def check(buffer, steps, gamma=0.5):
 
 
 @pytest.mark.parametrize("ask_every", [1, 7, 1000])
-@pytest.mark.parametrize("capacity", [60, 5000, None])
+@pytest.mark.parametrize("capacity", [{"capacity": 60}, {"capacity": 5000}, {"capacity_bytes": 3_000}])
 def test_steps_are_those_of_their_episodes(capacity, ask_every):
     steps = steps_of(np.random.default_rng(ask_every), 700)
-    with ReplayBuffer(capacity) as buffer:
+    with ReplayBuffer(**capacity) as buffer:
         for k, step in enumerate(steps):
             buffer.add_step(**step)
             if k % ask_every == 0:
                 assert buffer.sample(1)["reward"].item() <= k
                 newest = buffer.stats()["steps_ever"] - 1
                 assert newest == k and buffer.get(torch.tensor([k]))["reward"].item() == k
-        assert len(buffer) <= (capacity or len(steps))
+        assert len(buffer) <= capacity.get("capacity", len(steps))
         check(buffer, steps)
 
 

@@ -187,6 +187,24 @@ def test_a_truncation_is_no_termination_whatever_keys_are_kept():
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+@pytest.mark.parametrize("number", [1, 64])
+def test_capacity_in_bytes_holds_to_the_byte(sampler, number):
+    batch = counting(0, number, 1)
+    row = (
+        8 + 8 + 1 + 1 + 3 + 16 + 8 * (sampler == "prioritized")
+    )  # x, reward, two flags kept, three of the ring, step and place, priority
+    fixed = 8 * (4 + (sampler == "prioritized"))
+    for spare, slots in ((0, 10), (row * number - 1, 10), (-1, 9)):
+        given = 10 * row * number + fixed + spare
+        buffer = ReplayBuffer(capacity_bytes=given, storage="ring", sampler=sampler)
+        buffer.extend(batch)
+        assert buffer.nbytes == slots * row * number + fixed <= given
+    least = 3 * row * number + fixed
+    with pytest.raises(ValueError, match=f"give at least {least}"):
+        ReplayBuffer(capacity_bytes=least - 1, storage="ring", sampler=sampler).extend(batch)
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
 def test_a_ring_of_frames_but_no_steps_is_empty(sampler):
     buffer = ring(100, sampler=sampler)
     batch = counting(0, 2, 4)

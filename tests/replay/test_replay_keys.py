@@ -192,8 +192,9 @@ def test_drawing_from_an_empty_or_closed_buffer_says_so():
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"capacity": 0}, {"capacity": 2.5}, {"capacity": float("nan")}, {"capacity": float("inf")}),
-        *({"capacity": 1, "sampler": "best"}, {"capacity": 1, "codec": "zip"}),
+        *({}, {"capacity": 1, "capacity_bytes": 1}, {"capacity": 0}, {"capacity": 2.5}, {"capacity": float("nan")}),
+        *({"capacity_bytes": -1}, {"capacity_bytes": float("inf")}, {"capacity": 1, "sampler": "best"}),
+        {"capacity": 1, "codec": "zip"},
     ],
     ids=str,
 )

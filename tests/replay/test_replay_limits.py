@@ -1,15 +1,17 @@
-"""What a failed load, a batch too large, a closing buffer or whole-number rewards must not do."""
+"""What a limit in bytes, a failed load, a closing buffer or whole-number rewards must not do."""
 
 import numpy as np
 import pytest
 import torch
 from helpers.memory import trim_heap
+from replay_worlds import Worlds, plain, steps_of
 from tensordict import TensorDict
 
 from slipstream.algorithms.offpolicy import OffPolicyConfig, ReplayLearner
 from slipstream.config.compose import load_train
 from slipstream.monitor.gauges import memory_gauges
-from slipstream.replay import DamagedFileError, HindsightSampler, ReplayBuffer
+from slipstream.replay import DamagedFileError, HindsightSampler, ReplayBuffer, host_storage
+from slipstream.storage import blocks
 from slipstream.training.trainer import Trainer
 
 
@@ -20,6 +22,109 @@ def episode(first, length, width=8):
         "reward": numbers[:-1].copy(),
         "action": numbers[:-1, None].copy(),
     }
+
+
+class SlowSealer:
+    """Seals one in `every` blocks that are full, or none."""
+
+    def __init__(self, every):
+        self.every, self.count = every, 0
+
+    def submit(self, seal, column):
+        self.count += 1
+        if self.every and self.count % self.every == 0:
+            seal(column)
+
+
+@pytest.mark.parametrize("every", [None, 4])
+def test_data_faster_than_sealing_do_not_evict_others(every, monkeypatch):
+    """A full-speed load seals blocks itself; what the memory cannot hold compressed leaves, nothing else."""
+    monkeypatch.setattr(blocks, "SEALER", SlowSealer(every))
+    limit, rng = 10_000_000, np.random.default_rng(0)
+    frames = rng.integers(0, 4, (33, 20_000), np.uint8)  # four times smaller when sealed
+    vectors = rng.integers(0, 200, (33, 500)).astype(np.float32)
+    steps, nbytes = [], []
+    with ReplayBuffer(capacity_bytes=limit) as buffer:
+        for _ in range(90):
+            buffer.add({"frame": frames, "vector": vectors, "reward": np.zeros(32, np.float32)})
+            steps.append(len(buffer))
+            nbytes.append(buffer.nbytes)
+        full = next(k for k, (a, b) in enumerate(zip(steps, steps[1:], strict=False)) if b < a + 32)
+        assert full < 60 and steps[full] > 600  # raw they would be 450
+        assert min(nbytes[full:]) > 0.8 * limit and max(nbytes) < limit + 2**21
+        assert min(steps[full:]) > 0.6 * max(steps)  # raw blocks, open and spare, are up to 6 of these 10 MB
+        for column in buffer.stats()["columns"].values():
+            assert column.get("backlog_bytes", 0) <= limit // 16
+
+
+def noise(rng, *shape):
+    return rng.integers(0, 256, (*shape, 84, 84), np.uint8)
+
+
+def lidar(rng, *shape):
+    hit = rng.random((*shape, 144), np.float32)
+    return np.where(hit < 0.3, hit, 0)
+
+
+@pytest.mark.parametrize(("make", "length"), [(noise, 300), (lidar, 3000)])
+@pytest.mark.parametrize("by", ["episodes", "one large batch"])
+def test_memory_stays_near_a_limit_of_100_mb(make, length, by, monkeypatch):
+    """At full speed, with the real sealer: from 0.8 of the limit, once it is full, to the limit and 32 MiB."""
+    limit, nbytes = 100_000_000, []
+    x = make(np.random.default_rng(0), 16, length + 1)  # 34 and 28 MB, noise does not compress
+    append = blocks.BlockColumn.append
+
+    def watched(column, frames):
+        first = append(column, frames)
+        nbytes.append(buffer.nbytes)
+        return first
+
+    monkeypatch.setattr(blocks.BlockColumn, "append", watched)
+    with ReplayBuffer(capacity_bytes=limit) as buffer:
+        if by == "episodes":
+            for k in range(320):
+                buffer.add({"observation": x[k % 16], "reward": np.zeros(length, np.float32)})
+        else:
+            frames = torch.from_numpy(x).repeat(16, 1, 1, *[1] * (x.ndim - 3))
+            zeros = torch.zeros(256, length)
+            batch = {"observation": frames[:, :-1], "reward": zeros, "next": {"observation": frames[:, 1:]}}
+            buffer.extend(batch)
+        assert len(buffer) < buffer.stats()["steps_ever"]
+        full = next(k for k, n in enumerate(nbytes) if n > 0.95 * limit)
+        assert 0.8 * limit < min(nbytes[full:]) and max(nbytes) < limit + 2**25
+
+
+def test_a_batch_in_parts_is_the_same_steps(monkeypatch):
+    """With a limit in bytes a batch longer than a part is added in parts: no step, end or successor differs."""
+    monkeypatch.setattr(host_storage, "_MOST_WAITING", 700)
+    worlds, found = Worlds(3, end=0.3), []
+    batches = [worlds.batch(29) for _ in range(4)]
+    for limit in ({"capacity": 10**6}, {"capacity_bytes": 10**8}):
+        with ReplayBuffer(**limit) as buffer:
+            for batch in batches:
+                buffer.extend(batch)
+            every = torch.arange(len(buffer))
+            assert sorted(steps_of(buffer.get(every))) == sorted(
+                plain([step for part in worlds.steps for step in part])
+            )
+            found.append(sorted(steps_of(buffer.get(every, n_step=3))))
+    assert found[0] == found[1]
+
+
+def test_a_limit_in_bytes_holds_after_a_load(tmp_path):
+    large, small = ReplayBuffer(capacity_bytes=10**8), ReplayBuffer(capacity_bytes=600_000)
+    for k in range(200):
+        large.add(episode(100 * k, 100))
+        small.add(episode(100 * k, 100))
+    large.save(tmp_path)
+    for load in (lambda b: b.load(tmp_path), lambda b: b.load_state_dict(large.state_dict())):
+        loaded = ReplayBuffer(capacity_bytes=600_000)
+        load(loaded)
+        assert 0.75 * len(small) < len(loaded) < 20_000
+        assert sum(c.settled_bytes for c in loaded._storage.memory.all_columns()) < 600_000
+        loaded.add(episode(20_000, 100))
+        batch = loaded.sample(64)
+        assert torch.equal(batch["next", "observation"][:, 0], batch["observation"][:, 0] + 1)
 
 
 def test_a_load_that_fails_leaves_what_is_there(tmp_path):

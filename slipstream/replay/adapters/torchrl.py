@@ -54,7 +54,7 @@ class SlipstreamStorage(
 
     def _new_buffer(self) -> None:
         # Slots are overwritten one by one, the buffer evicts complete adds: it keeps what the slots still need.
-        self.buffer = ReplayBuffer(None, device=self.device, **self._settings)
+        self.buffer = ReplayBuffer(capacity_bytes=2**62, device=self.device, **self._settings)
 
     # writing
 
