@@ -33,7 +33,7 @@ COMMANDS = {
     "validate": "fly a policy in MuJoCo too: slipstream validate checkpoint=runs/NAME",
     "demo": "train, evaluate and draw a small world on the CPU (about 4 minutes)",
     "bench": "measure the speed:         slipstream bench train sizes=1024",
-    "advise": "find faster settings:      slipstream advise preset=demo --apply advice.yaml",
+    "advise": "find faster settings:      slipstream advise preset=demo",
     "fly": "fly a drone by messages:   slipstream fly vehicle=mujoco transport=udp | dds | ros1 | mavlink",
     "export": "write a policy file:       slipstream export checkpoint=runs/NAME --to onnx",
     "card": "describe a policy:         slipstream card runs/NAME",

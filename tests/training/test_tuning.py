@@ -9,7 +9,7 @@ import torch
 
 from slipstream import train
 from slipstream.cli import main
-from slipstream.cli.advise import apply_text, closing, table
+from slipstream.cli.advise import closing, table
 from slipstream.config.compose import load_train
 from slipstream.config.help import ConfigError
 from slipstream.monitor.advisor import Finding, Keep, Report
@@ -44,29 +44,28 @@ def test_what_is_tried_and_what_is_kept(monkeypatch):
     assert "one core" in answer("collect.pipeline", "off") and answer("collect.pipeline", "off", "cuda") == "on"
 
 
-def test_train_reads_the_file_of_apply_and_skips_batches(tmp_path):
+def test_the_command_has_the_advice_but_no_other_batches():
     findings = [
         Finding("collect.pipeline", "off", "on", "advised", "", 1.5, 1.4, 1.6, "older data"),
         Finding("env.num_envs", 8, 16, "advised", "", 1.5, 1.4, 1.6, "larger batches", only_shown=True),
         Finding("algo.bf16", False, True, "withdrawn", "", 0.8, 0.7, 0.9),
     ]
-    report, file = Report(1000.0, findings), tmp_path / "advice.yaml"
-    file.write_text(apply_text(report, TINY))
-    config = load_train([*TINY, f"config={file}"])
-    assert config.collect.pipeline == "on" and config.env.num_envs == 8
-    assert "# env.num_envs: 16" in file.read_text()
-    assert load_train([*TINY, f"config={file}", "collect.pipeline=off"]).collect.pipeline == "off"
+    report = Report(1000.0, findings)
     text = table(report, torch.device("cpu"))
     assert "withdrawn" in text and "1.50 × (1.40 …" in text
-    assert closing(report) == "advice (together 2.25 ×): collect.pipeline=on env.num_envs=16"
+    assert closing(report, ["preset=demo"]).splitlines() == [
+        "all together: 2.25 ×",
+        "faster too, but judge it by what it learns: env.num_envs=16",
+        "slipstream train preset=demo collect.pipeline=on",
+    ]
 
 
-def test_the_command_at_a_tiny_size(tmp_path, capsys):
-    file = tmp_path / "advice.yaml"
-    assert main(["advise", *TINY, "seconds=2", "--apply", str(file)]) == 0
+def test_the_command_at_a_tiny_size(capsys):
+    assert main(["advise", *TINY, "seconds=2"]) == 0
     shown = capsys.readouterr().out
-    assert all(question.key in shown for question in training_questions()) and "advice" in shown
-    load_train([*TINY, f"config={file}"])
+    assert all(question.key in shown for question in training_questions())
+    *_, last = shown.splitlines()
+    assert last.startswith("slipstream train ") or last == "no advice: keep it as it is"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_the_command_at_a_tiny_size(tmp_path, capsys):
     [
         (["seconds=soon"], "seconds must be a number, not 'soon'"),
         (["seconds=0"], "seconds=60"),
-        (["--apply"], "apply needs a value"),
+        (["--seconds"], "seconds needs a value"),
         (["resume=x"], "not resume=RUN"),
         (["secnds=3"], "unknown key 'secnds' (--help lists all keys)"),
     ],
