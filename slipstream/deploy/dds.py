@@ -110,9 +110,11 @@ class DdsLink:
         self._waitset.wait(max(1, int(timeout_s * 1e9)))
         received: list[Message] = []
         for topic, reader in self._readers.items():
-            for m in reader.take(20):
+            for _ in range(20):
                 with contextlib.suppress(ValueError, AttributeError):  # not a message of ours, or no valid sample
-                    received.append(self._convert.read(topic, m))
+                    if not (taken := reader.take(1)):
+                        break
+                    received.append(self._convert.read(topic, taken[0]))
         return received
 
     def send(self, message: Message) -> None:

@@ -48,7 +48,7 @@ class MavlinkLink:
         self.connection = mavutil.mavlink_connection(f"{way}:{address}", **settings)
         self._mav, self._mavlink, self._beat = self.connection.mav, mavutil.mavlink, -math.inf
         self._attitude: Any = None
-        self._sent, self._pieces, self._has_clouds = 0, (-1, b""), False
+        self._sent, self._pieces, self._has_clouds = 0, (-1, bytearray()), False
 
     def receive(self, timeout_s: float) -> list[Message]:
         """Return what came, after at most `timeout_s`."""
@@ -115,13 +115,14 @@ class MavlinkLink:
     def _read_piece(self, data: bytes) -> Message | None:
         """Keep a piece of a packed message; return the message if it was the last one and none is missing."""
         number, piece, count = PIECE.unpack_from(data)
-        before = b"" if piece == 0 else self._pieces[1] if self._pieces[0] == number else None
+        before = bytearray() if piece == 0 else self._pieces[1] if self._pieces[0] == number else None
         if before is None or len(before) != piece * PIECE_BYTES:
             return None
-        self._pieces = number, before + data[PIECE.size :]
+        before += data[PIECE.size :]
+        self._pieces = number, before
         if piece + 1 < count:
             return None
-        message = unpack(self._pieces[1])
+        message = unpack(bytes(before))
         self._has_clouds |= isinstance(message, Cloud)
         return message
 

@@ -19,6 +19,9 @@ KNOWN = ("state", "lidar", "direction", "dynamic_obstacle", "camera")
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
 MAX_INPUT = 1 << 20  # numbers; the file is not trusted
 STOPPED_MPS = 0.2
+MAX_OBSTACLES = 1000  # more would take longer than a decision may
+ABSURD = 1e6  # m, m/s: a broken sensor
+CLOCK_DRIFT = 2e-4  # s per s between the sender's clock and ours
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,9 @@ class Source:
             self.offset = math.inf
         if self.last is None or not np.array_equal(message.values, self.last.values, equal_nan=True):
             self._changed = now
+        drift = CLOCK_DRIFT * max(0.0, now - self._accepted)
         self.last, self._accepted = message, now
-        self.offset = min(self.offset, now - message.stamp)
+        self.offset = min(self.offset + drift, now - message.stamp)
         return True
 
     def age(self, now: float) -> float:
@@ -161,8 +165,8 @@ class Pilot:
     def fly_to(self, goal: Any) -> None:
         """Fly to `goal` [3] m, ENU. The goal frame points there from where the drone is at the next decision."""
         goal = np.asarray(goal, float).reshape(3)
-        if not np.isfinite(goal).all():
-            raise ValueError(f"the goal {goal.tolist()} is not finite")
+        if not (np.abs(goal) < ABSURD).all():
+            raise ValueError(f"the goal {goal.tolist()} is not within {ABSURD:,.0f} m")
         self.goal = goal
         self._begin_episode()
 
@@ -173,8 +177,8 @@ class Pilot:
         self._last_command = np.zeros(3)
 
     def receive(self, message: Message, now: float) -> bool:
-        """Take a message that arrived at `now`. Return whether it was used: not if it is old, or not finite."""
-        values, finite = message.values, np.isfinite(message.values)
+        """Take a message that arrived at `now`. Return whether it was used: not if it is old, not finite or absurd."""
+        values, finite = message.values, np.abs(message.values) < ABSURD
         if not math.isfinite(message.stamp):
             return False
         if isinstance(message, Cloud):  # single points may be NaN or infinite: beams without a hit
@@ -188,7 +192,7 @@ class Pilot:
             self.camera.name = "camera"
             return bool((values > 0).any()) and self.camera.take(message, now)
         if isinstance(message, Obstacles):
-            return bool(finite.all()) and self.obstacles.take(message, now)
+            return bool(finite.all()) and len(values) <= MAX_OBSTACLES and self.obstacles.take(message, now)
         if not isinstance(message, Odometry) or len(values) != 1 or not finite.all():
             return False
         if abs(float(np.linalg.norm(values[0, 6:])) - 1) > 0.1 or not self.odometry.take(message, now):
@@ -246,7 +250,8 @@ class Pilot:
             stamp = self.cloud.last.stamp + self.cloud.offset
             then = min(self._history, key=lambda x: abs(x.stamp + self.odometry.offset - stamp))  # the time of the scan
             attitude = then.values[0, 6:]
-            points = self.cloud.last.values @ (to_goal @ rotation(attitude)).T
+            values = self.cloud.last.values
+            points = values[np.linalg.norm(values, axis=1) <= facts.range_m] @ (to_goal @ rotation(attitude)).T
         rows = np.zeros((0, 8)) if self.obstacles.last is None else self.obstacles.last.values.copy()
         rows[:, :3] += rows[:, 3:6] * max(0.0, self.obstacles.age(now))  # where they are now
         if self.remove_tracked:
@@ -286,8 +291,9 @@ class Pilot:
         else:
             action, self.memory = self.session.run(["action", "memory_out"], batch | {"memory": self.memory})
         if self.deployment.actions is not None:
-            return np.array(self.deployment.actions[int(action[0])], float)
-        return np.asarray(action[0], float).reshape(3)
+            action = [self.deployment.actions[int(action[0]) % len(self.deployment.actions)]]
+        most = self.deployment.max_speed_mps
+        return np.clip(np.asarray(action[0], float).reshape(3), -most, most)
 
     def _shielded(self, shield: Shield, action: np.ndarray, observation: dict[str, np.ndarray]) -> np.ndarray:
         distance = (self.deployment.range_m - self.deployment.lidar(self._points).astype(float)).reshape(1, -1)
@@ -302,6 +308,7 @@ class Pilot:
     def _decision(self, now: float, state: str, reason: str, velocity: np.ndarray) -> Decision:
         if not np.isfinite(velocity).all():  # of a broken network
             state, reason, velocity = "brake", "the policy's action is not finite", np.zeros(3)
+            self._state, self._good_since, self.memory = "brake", math.inf, self._fresh_memory
         self._last_command = velocity
         yaw = math.nan if self.odometry.last is None else yaw_of(self.odometry.last.values[0, 6:])
         if self.goal is not None and self._start is not None:

@@ -132,15 +132,14 @@ def _read_image(m: Any) -> np.ndarray:
 
 def _read_cloud(m: Any, names: tuple[str, ...]) -> np.ndarray:
     """Return the fields `names` of a PointCloud2, [K, fields]."""
-    fields = {field.name: field for field in m.fields}
-    count, step = m.width * m.height, m.point_step
+    fields = {field.name: field for field in m.fields if field.datatype in FORMATS}
+    count, step, data = m.width * m.height, m.point_step, _bytes(m)
     if missing := [name for name in names if name not in fields]:
-        raise ValueError(f"a PointCloud2 without {', '.join(missing)}")
-    data = _bytes(m)
+        raise ValueError(f"a PointCloud2 without numbers for {', '.join(missing)}")
     if m.is_bigendian or not 0 <= count <= MAX_ROWS or count * step > len(data):
         raise ValueError(f"a PointCloud2 of {count} points of {step} bytes in {len(data)} bytes")
-    formats = [FORMATS.get(fields[name].datatype, "") for name in names]
-    offsets = [int(fields[name].offset) for name in names]
-    layout = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": step})
-    points = np.frombuffer(data, layout, count)
-    return np.stack([points[name].astype(float) for name in names], -1)
+    points, columns = np.frombuffer(data, np.uint8, count * step).reshape(count, step), []
+    for field in map(fields.__getitem__, names):  # not by a dtype with offsets, which NumPy does not check
+        kind = np.dtype(FORMATS[field.datatype])
+        columns.append(points[:, field.offset :][:, : kind.itemsize].copy().view(kind))
+    return np.concatenate(columns, 1, dtype=float).reshape(count, len(names))

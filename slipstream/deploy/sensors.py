@@ -48,11 +48,13 @@ class Deployment:
         try:
             facts: dict[str, Any] = json.loads(text)
             found = cls(**{f.name: facts[f.name] for f in fields(cls) if f.name in facts})
+            (h0, h1), (z0, z1), actions = found.heights_m, found.height_limits_m, np.ravel(found.actions or ())
             sizes = [found.decision_s, found.range_m, found.azimuths, found.max_speed_mps, found.radius_m]
-            sizes += [found.nearest, found.goal_radius_m, len(found.widths_m), found.fov_deg]
-            beams = found.azimuths * len(found.elevations_deg)
-            numbers = np.array([*sizes, beams, *found.elevations_deg, *found.height_limits_m, found.velocity_lag_s])
-            fits = np.isfinite(numbers).all() and min(sizes) > 0 and 0 < beams <= 65_536 and found.nearest <= 1000
+            sizes += [found.nearest, found.goal_radius_m, len(found.widths_m), found.fov_deg, len(found.elevations_deg)]
+            more = [h0, h1, z0, z1, found.velocity_lag_s, found.camera_range_m, *found.widths_m, *found.elevations_deg]
+            fits = np.isfinite(np.array([*sizes, *more, *actions])).all() and min(sizes) > 0 and found.decision_s <= 10
+            fits &= found.azimuths * len(found.elevations_deg) <= 65_536 and found.nearest <= 1000
+            fits &= type(found.azimuths) is type(found.nearest) is int
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"the file's facts for deployment cannot be read: {error}") from None
         if not fits:

@@ -252,6 +252,24 @@ def test_a_recorded_bag_is_read_by_rosbags(roscore, tmp_path):
 
 
 @needs("cyclonedds")
+def test_a_ros_2_message_that_is_no_text_is_left_out(monkeypatch):
+    from slipstream.deploy.dds import DdsLink
+
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(os.getpid() % 90 + 120))
+    link = DdsLink()
+    samples = [None, link._convert.write(ODOMETRY)[1], link._convert.write(CLOUD)[1]]
+
+    class Reader:
+        def take(self, count):
+            taken = [samples.pop(0) for _ in range(min(count, len(samples)))]
+            return [b"\xff".decode() if m is None else m for m in taken]  # cyclonedds decodes a frame_id
+
+    link._readers, link._waitset = {"odom": Reader()}, type("No", (), {"wait": lambda self, timeout: None})()
+    (message,) = link.receive(0.01)
+    assert np.allclose(message.values, ODOMETRY.values)
+
+
+@needs("cyclonedds")
 def test_depth_images_of_ros():
     from slipstream.deploy.dds import message_types
     from slipstream.deploy.ros import RosMessages
@@ -285,6 +303,12 @@ def test_a_cloud_that_does_not_fit_is_refused():
             setattr(cloud, name, value)
         with pytest.raises(ValueError):
             convert.read("points", cloud)
+    for change in ({"offset": 2**31 - 2}, {"offset": 2**32 - 4}, {"datatype": 0}, {"name": "other"}):
+        cloud = convert.write(CLOUD)[1]
+        cloud.fields[1] = replace(cloud.fields[1], **change)
+        with pytest.raises(ValueError):  # NumPy itself would read outside of the data
+            convert.read("points", cloud)
+    assert len(convert.read("points", convert.write(Cloud(1.0, []))[1]).values) == 0
 
 
 # -- the loop ----------------------------------------------------------------------------------------------------------

@@ -334,3 +334,83 @@ def test_a_file_without_facts_is_refused(exported, tmp_path):
     (tmp_path / "page.onnx").write_text("<html>")
     with pytest.raises(ValueError, match="is not an ONNX file"):
         Pilot(tmp_path / "page.onnx")
+
+
+# -- what strangers send -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"azimuths": 36.0},
+        {"decision_s": 1e9},
+        {"heights_m": [1.0]},
+        {"widths_m": ["wide"]},
+        {"actions": [[1.0, math.nan, 0.0]]},
+        {"actions": "fast"},
+        {"azimuths": 18},
+        {"nearest": 6},
+    ],
+)
+def test_a_file_whose_facts_do_not_fit_is_refused_before_the_flight(exported, tmp_path, change):
+    with pytest.raises(ValueError, match="deployment"):
+        Pilot(changed_file(exported("navigation")[0], tmp_path, **change))
+
+
+def changed_file(path, folder, **change):
+    """Return a copy of an exported policy with other facts."""
+    import onnx
+
+    model = onnx.load(path)
+    entry = next(x for x in model.metadata_props if x.key == "deploy")
+    entry.value = json.dumps(json.loads(entry.value) | change)
+    onnx.save(model, folder / "changed.onnx")
+    return folder / "changed.onnx"
+
+
+def test_commands_stay_below_the_speed_limit_of_the_file(exported, tmp_path):
+    pilot = Pilot(changed_file(exported("navigation")[0], tmp_path, max_speed_mps=0.5), limits=Limits(recover_s=0.0))
+    pilot.fly_to([30.0, 0.0, 2.0])
+    assert feed(pilot, 0.0, 0.5)[-1][3] == 0.5
+
+
+def test_a_policy_with_memory_recovers_from_an_action_that_is_not_finite(exported):
+    pilot = Pilot(exported("navigation_lidar")[0])
+    pilot.fly_to([30.0, 0.0, 2.0])
+    feed(pilot, 0.0, 1.0)
+    pilot.memory = np.full_like(pilot.memory, math.nan)
+    states = feed(pilot, 1.0, 2.0)
+    assert states[0][1:3] == ("brake", "the policy's action is not finite") and states[-1][1] == "fly"
+
+
+@pytest.mark.parametrize("value", [1e7, -1e300, math.nan])
+def test_numbers_that_cannot_be_are_not_used(exported, value):
+    pilot = flying_pilot(exported)
+    assert not pilot.receive(Odometry(2.0, [1, 0, 2, value, 0, 0, 1, 0, 0, 0]), 1.0)
+    assert not pilot.receive(Obstacles(2.0, [[1, 0, 2, value, 0, 0, 1, 1]]), 1.0)
+    with pytest.raises(ValueError, match="not within"):
+        pilot.fly_to([value, 0.0, 2.0])
+
+
+def test_a_frozen_lidar_with_beams_of_nan_is_found(exported):
+    pilot = flying_pilot(exported)
+    frozen = [[3.0, 0.0, 0.0], [math.nan] * 3]
+    states = feed(pilot, 1.0, 2.0, change=lambda n, m: Cloud(m.stamp, frozen) if n == "lidar" else m)
+    assert states[-1][2] == "lidar frozen"
+
+
+def test_a_sender_whose_clock_runs_slow_is_flown_with_for_hours(exported):
+    pilot = flying_pilot(exported)
+    for hour in range(1, 5):
+        begin = 3600.0 * hour
+        feed(pilot, begin, begin + 1.0, stamp=lambda now: now * (1 - 1e-4))
+        assert feed(pilot, begin + 1.0, begin + 2.0, stamp=lambda now: now * (1 - 1e-4))[-1][1] == "fly"
+
+
+def test_many_obstacles_and_points_do_not_stop_the_loop(exported):
+    pilot, rng = flying_pilot(exported), np.random.default_rng(0)
+    pilot.remove_tracked = True
+    assert not pilot.receive(Obstacles(1.0, rng.normal(0, 2, (100_000, 8))), 1.0)
+    assert pilot.receive(Obstacles(1.0, rng.normal(0, 2, (500, 8))), 1.0)
+    assert pilot.receive(Cloud(1.0, rng.normal(0, 2, (100_000, 3))), 1.0)
+    assert pilot.decide(1.0).state == "fly"
