@@ -122,7 +122,7 @@ class ReplayBuffer:
         If `next_K` is K shifted by one, only its last row is kept. An episode longer than the capacity loses its
         beginning.
         """
-        self._open().add(episode)
+        self._on_host("complete episodes").add(episode)
 
     def add_step(self, **values: Any) -> None:
         """Add one step of one environment: `observation`, `action`, `reward`, `next_observation`, `terminated`,
@@ -132,26 +132,15 @@ class ReplayBuffer:
         Steps wait in plain arrays and are added together, at the latest when anything else is asked of the buffer. For
         several environments use `extend`.
         """
-        if not isinstance(self._storage, HostStorage):
-            raise NotImplementedError("single steps need storage='cpu'; storage on a device takes batches: extend")
-        if self._closed:
-            raise RuntimeError("the replay buffer is closed")
-        step = flatten(values)
+        storage, step = self._on_host("single steps", waiting=False), flatten(values)
         with self._stepping:
             if self._steps is None:
-                steps = WaitingSteps(step, self._storage.memory.schema, self.capacity)
+                steps = WaitingSteps(step, storage.memory.schema, self.capacity)
                 steps.add(step)
                 self._add_waiting(steps)  # at once: what does not fit the buffer is refused here
                 self._steps = steps
             elif self._steps.add(step):
                 self._add_waiting(self._steps)
-
-    def end_episodes(self, stream: int | str = 0) -> None:
-        """Let the next batch of `stream` ("add_step" for those steps) begin new episodes, as after a reset.
-
-        The episodes so far are truncated: their last steps keep their next observations and are not terminated.
-        """
-        self._open().end_episodes(stream)
 
     # sampling
 
@@ -176,13 +165,13 @@ class ReplayBuffer:
         self._check_batch(batch_size)
         if length < 1 or burn_in < 0:
             raise ValueError(f"length={length} and burn_in={burn_in}: use at least 1 and 0")
-        return self._open().sample_slices(batch_size, length, burn_in)
+        return self._on_host("slices").sample_slices(batch_size, length, burn_in)
 
     def sample_episodes(self, k: int) -> TensorDict:
         """Return [k, longest] complete episodes, each with the same probability, "mask" False (and zeros) after their
         ends."""
         self._check_batch(k)
-        return self._open().sample_episodes(k)
+        return self._on_host("complete episodes").sample_episodes(k)
 
     def get(self, index: Tensor | np.ndarray, n_step: int = 1, gamma: float = 0.99) -> TensorDict:
         """Return the batch that `sample` would return for these step numbers; IndexError if one has left."""
@@ -283,6 +272,16 @@ class ReplayBuffer:
             raise RuntimeError("the replay buffer is closed")
         return self._with_waiting_steps()
 
+    def _on_host(self, what: str, waiting: bool = True) -> HostStorage:
+        """Return the storage, with all steps so far unless they may wait; raise if it has no `what`."""
+        if self._closed or waiting:
+            self._open()
+        if not isinstance(self._storage, HostStorage):
+            raise NotImplementedError(
+                f"{what} need storage='cpu': storage on a device takes batches (extend) and samples steps"
+            )
+        return self._storage
+
     def _with_waiting_steps(self) -> HostStorage | DeviceStorage:
         if self._steps is not None:
             with self._stepping:
@@ -291,9 +290,10 @@ class ReplayBuffer:
         return self._storage
 
     def _add_waiting(self, steps: WaitingSteps) -> None:
-        assert isinstance(self._storage, HostStorage)
         batch = steps.take()
-        self._storage.extend(batch, "add_step", self._keys or {key[0] for key in batch} - {"next"})
+        self._on_host("single steps", waiting=False).extend(
+            batch, "add_step", self._keys or {key[0] for key in batch} - {"next"}
+        )
 
     def _check_batch(self, number: int, n_step: int = 1, gamma: float = 1.0) -> None:
         if number < 1:

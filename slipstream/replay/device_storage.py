@@ -309,14 +309,6 @@ class DeviceStorage:
             ring.write(kept, last, flags, self._alpha)
             self.ring, self._schema = ring, schema
 
-    def add(self, episode: Mapping[Any, Any]) -> None:
-        """Refuse: episodes come from the host."""
-        raise NotImplementedError("complete episodes need storage='cpu'; storage on a device takes batches: extend")
-
-    def end_episodes(self, stream: int | str) -> None:
-        """Refuse: a ring stores an end with its step."""
-        raise NotImplementedError("storage on a device takes the end of an episode with its step: set truncated there")
-
     def _new_ring(self, kept: Mapping[Key, Tensor], number: int) -> FrameRing:
         """Make a ring for frames like `kept`, [number, T, ...]."""
         prioritized = isinstance(self.sampler, PrioritizedSampler)
@@ -332,12 +324,16 @@ class DeviceStorage:
     def sample(self, number: int, n_step: int, gamma: float, index: Tensor | np.ndarray | None = None) -> TensorDict:
         """See `ReplayBuffer.sample`, and with `index` `ReplayBuffer.get`: numbers that have left are not noticed."""
         with self._turn():
+            ring = self._filled()
             if index is None:
-                ring, steps, weight = self._draw(number)
+                beta = self.sampler.beta if isinstance(self.sampler, PrioritizedSampler) else 0.0
+                steps, weight = ring.draw(number, self._rng, beta)
             else:
-                ring, steps, weight = self._filled(), torch.as_tensor(index).to(self.device), None
+                steps, weight = torch.as_tensor(index).to(self.device), None
             tensors = self._transitions(ring, steps, n_step, gamma)
-        return self._make_batch(tensors, steps.shape, weight)
+        if weight is not None:
+            tensors["weight",] = weight
+        return make_batch(tensors, steps.shape, self.device)
 
     def _transitions(self, ring: FrameRing, steps: Tensor, n_step: int, gamma: float) -> dict[Key, Tensor]:
         time, env = ring.locate(steps)
@@ -354,35 +350,6 @@ class DeviceStorage:
         tensors["index",] = steps
         return tensors
 
-    def sample_slices(self, number: int, length: int, burn_in: int) -> TensorDict:
-        """See `ReplayBuffer.sample_slices`."""
-        with self._turn():
-            ring, steps, weight = self._draw(number)
-            time, env = ring.locate(steps)
-            times = time.unsqueeze(1) + torch.arange(-burn_in, length, device=self.device)
-            envs = env.unsqueeze(1).expand_as(times)
-            numbers, follows = ring.number_at(times, envs), ring.follows(times, envs)
-            mask = torch.ones_like(follows)
-            for k in range(burn_in + 1, burn_in + length):
-                mask[:, k] = mask[:, k - 1] & follows[:, k - 1]
-            for k in range(burn_in - 1, -1, -1):
-                mask[:, k] = mask[:, k + 1] & (numbers[:, k] >= 0) & follows[:, k]
-            tensors = {}
-            for key, spec in self._schema.specs.items():
-                for name, at in ((key, times), (spec.next_key, times + 1)):
-                    if name is not None:
-                        value = ring.read(key, at, envs)
-                        inside = mask.view(*mask.shape, *[1] * (value.ndim - 2))
-                        tensors[name] = torch.where(inside, value, torch.zeros_like(value[:1, :1]))
-            tensors["index",], tensors["mask",] = torch.where(mask, numbers, -1), mask
-        return self._make_batch(tensors, times.shape, None if weight is None else weight.unsqueeze(1).expand_as(mask))
-
-    def sample_episodes(self, number: int) -> TensorDict:
-        """Refuse: how long episodes are is not known without waiting for the device."""
-        raise NotImplementedError(
-            "complete episodes need storage='cpu'; storage on a device has sample and sample_slices"
-        )
-
     def update_priority(self, index: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
         """See `ReplayBuffer.update_priority`; priorities that are not finite are ignored."""
         if not isinstance(self.sampler, PrioritizedSampler):
@@ -394,20 +361,10 @@ class DeviceStorage:
             if len(steps):
                 self._filled().prioritize(steps, values.to(torch.float64).abs() + self.sampler.eps, self._alpha)
 
-    def _draw(self, number: int) -> tuple[FrameRing, Tensor, Tensor | None]:
-        ring = self._filled()
-        beta = self.sampler.beta if isinstance(self.sampler, PrioritizedSampler) else 0.0
-        return ring, *ring.draw(number, self._rng, beta)
-
     def _filled(self) -> FrameRing:
         if self.ring is None or not self.ring.has_steps():
             raise ValueError("the replay buffer is empty: add to it before sampling")
         return self.ring
-
-    def _make_batch(self, tensors: dict[Key, Tensor], batch_size: torch.Size, weight: Tensor | None) -> TensorDict:
-        if weight is not None:
-            tensors["weight",] = weight
-        return make_batch(tensors, batch_size, self.device)
 
     # facts
 

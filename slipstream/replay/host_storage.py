@@ -289,12 +289,6 @@ class HostStorage:
                 self._fit_bytes()
         self._spill_if_needed()
 
-    def end_episodes(self, stream: int | str) -> None:
-        """See `ReplayBuffer.end_episodes`."""
-        with self.writing:
-            if stream in self.memory.streams:
-                self.memory.streams[stream].done[:] = True
-
     def add(self, episode: Mapping[Any, Any]) -> None:
         """See `ReplayBuffer.add`."""
         with self.writing:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -279,44 +278,10 @@ def test_sb3_samples_hold_what_its_own_buffer_holds(dict_space, number):
     assert 70 < len(seen) <= 90 and min(seen) > 1000 * (200 - 2 * 90 / number)
 
 
-@pytest.mark.parametrize(("algorithm", "env"), [(DQN, "CartPole-v1"), (SAC, "Pendulum-v1")])
-def test_sb3_learns_twice_with_optimize_memory_usage(algorithm, env):
-    model = algorithm(
-        "MlpPolicy", env, replay_buffer_class=SlipstreamReplayBuffer, learning_starts=10, buffer_size=100, batch_size=16, seed=0,
-        policy_kwargs={"net_arch": [8]}, optimize_memory_usage=True, replay_buffer_kwargs={"handle_timeout_termination": False},
-    )  # fmt: skip
-    model.learn(50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.learn(20, reset_num_timesteps=False)  # the same episode: nothing to truncate
-    with pytest.warns(UserWarning, match="The last trajectory in the replay buffer will be truncated"):
-        model.learn(60)
-    assert model.replay_buffer.size() == 100
-
-
-@pytest.mark.parametrize("drawn_before", [False, True])
-def test_sb3_truncates_the_last_trajectory_between_two_learns(drawn_before):
-    """No n-step return crosses the cut, also where the next trajectory begins at the same observation."""
-    space, action = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,))
-    buffer = SlipstreamReplayBuffer(100, space, action, n_steps=3, gamma=0.5)
-    frame, nothing = np.zeros((1, 2), np.float32), np.zeros((1, 1), np.float32)
-
-    def add(reward):
-        buffer.add(frame, frame, nothing, np.array([reward]), np.array([False]), [{}])
-
-    for reward in (1.0, 2.0):
-        add(reward)
-    if drawn_before:
-        buffer.sample(4)
-    buffer.dones[(buffer.pos - 1) % buffer.buffer_size] = True  # as SB3's learn() does
-    for reward in (16.0, 32.0):
-        add(reward)
-    drawn = buffer.sample(200)
-    found = sorted({(r, d, end) for r, d, end in torch.cat((drawn.rewards, drawn.discounts, drawn.dones), 1).tolist()})
-    # 1 + 2/2 is 2, 16 + 32/2 is 32
-    assert found == [(2.0, 0.25, 0.0), (2.0, 0.5, 0.0), (32.0, 0.25, 0.0), (32.0, 0.5, 0.0)]
-    with pytest.raises(NotImplementedError, match="only the newest step"):
-        buffer.dones[0] = True
+def test_sb3_with_optimize_memory_usage_is_refused():
+    space = gym.spaces.Box(-1, 1, (2,))
+    with pytest.raises(ValueError, match="stored once anyway"):
+        SlipstreamReplayBuffer(100, space, space, optimize_memory_usage=True)
 
 
 def test_sb3_n_step_returns_come_with_their_discounts():

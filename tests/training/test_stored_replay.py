@@ -138,9 +138,8 @@ def test_n_step_returns_end_where_stored_episodes_do(tmp_path):
     batches = collect()
     save_rollouts(tmp_path, batches)
     with ReplayBuffer(1000) as plain:
-        for batch in batches:
-            plain.extend(batch)
-            plain.end_episodes()  # a file does not continue the one before it
+        for number, batch in enumerate(batches):
+            plain.extend(batch, stream=number)  # a file does not continue the one before it
         with Trainer(load_train([*WORDS, f"init_replay={tmp_path}", "env.num_envs=1"])) as trainer:
             buffers, steps = (plain, trainer.learner.buffer), torch.arange(len(plain))
             a, b = (buffer.get(steps, n_step=3, gamma=0.9) for buffer in buffers)

@@ -17,25 +17,11 @@ from slipstream.replay.buffer import ReplayBuffer
 _MOST_WAITING = 16
 
 
-class _Ends:
-    """Takes the place of SB3's array of ends, in which `learn()` marks the newest step."""
-
-    def __init__(self, buffer: SlipstreamReplayBuffer) -> None:
-        self._buffer = buffer
-
-    def __setitem__(self, step: int, ended: bool) -> None:
-        buffer = self._buffer
-        if step != (buffer.pos - 1) % buffer.buffer_size or not ended:
-            raise NotImplementedError("only the newest step of a SlipstreamReplayBuffer can be marked as an end")
-        buffer.truncate_last_trajectory()
-
-
 class SlipstreamReplayBuffer(Sb3ReplayBuffer):
     """An SB3 replay buffer (for DQN, SAC, TD3, DDPG) that stores observations once, compressed; also dict observations.
 
     `replay_buffer_kwargs` may have codec, group, sampler, seed and other arguments of `ReplayBuffer`, and n_steps with
-    gamma. The default seed comes from NumPy's generator, which SB3 seeds. `optimize_memory_usage` changes nothing:
-    observations are stored once anyway, also at timeouts. `print(model.replay_buffer)` shows its memory.
+    gamma. The default seed comes from NumPy's generator, which SB3 seeds.
     """
 
     def __init__(
@@ -51,6 +37,8 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         gamma: float = 0.99,
         **settings: Any,
     ) -> None:
+        if optimize_memory_usage:
+            raise ValueError("observations are stored once anyway: leave optimize_memory_usage out")
         # not SB3's own ReplayBuffer: it would allocate every array
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs=n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)
@@ -62,16 +50,6 @@ class SlipstreamReplayBuffer(Sb3ReplayBuffer):
         # steps since the last draw: adding many at once is cheaper
         self._waiting: list[dict[tuple[str, ...], np.ndarray]] = []
         self._names = list(observation_space.spaces) if isinstance(observation_space, spaces.Dict) else None
-
-    @property
-    def dones(self) -> _Ends:  # type: ignore[override]
-        """For SB3's `learn()`: to set the newest entry ends the last trajectories. It cannot be read."""
-        return _Ends(self)
-
-    def truncate_last_trajectory(self) -> None:
-        """End the trajectory of every environment. Its last step keeps its next observation and is not terminated."""
-        self._flush()
-        self.buffer.end_episodes()
 
     def __repr__(self) -> str:
         self._flush()
