@@ -27,7 +27,7 @@ from slipstream.sim.frames import heading_of, to_goal_frame, to_world
 from slipstream.sim.random import CounterRandom, derive_seed
 from slipstream.tasks.navigation.physics.camera import Camera, CameraConfig
 from slipstream.tasks.navigation.physics.disturbance import OF_RIGID_BODY, Disturbance, DisturbanceConfig
-from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig, Rays, Things, VoxelLidar
+from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig, Rays, Things, VoxelLidar, level_rotation
 from slipstream.tasks.navigation.physics.obstacles import SEEN_COLUMNS, MovingObstacles, MovingObstaclesConfig
 from slipstream.tasks.navigation.physics.places import (
     GENERATORS,
@@ -39,6 +39,7 @@ from slipstream.tasks.navigation.physics.places import (
     read_routes,
 )
 from slipstream.tasks.navigation.physics.quadrotor import DYNAMICS, Airframe, Quadrotor
+from slipstream.tasks.navigation.physics.swarm import Swarm, nearest_of
 from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
 from slipstream.tasks.navigation.rules import Rules
@@ -51,7 +52,9 @@ BODY_RADIUS_M = 0.3
 HEIGHT_LIMITS_M = (0.2, 4.0)
 HEIGHT_SLACK_M = 0.2
 START_MARGIN_M = 4.0  # distance of starts and goals from the map
-GOALS = ("any", "opposite")
+CROSSING_SPREAD = 0.2  # of a side: how far a way passes the middle
+MAX_SWARM = 256
+GOALS = ("any", "opposite", "crossing")
 BOUNDARIES = ("none", "terminate")
 BOUNDARY_SLACK_M = 2.0  # around the start and the goal, where a drone may overshoot
 
@@ -88,6 +91,7 @@ class NavigationConfig:
     num_envs: int = 1024
     num_obstacles: int = 350
     num_worlds: int = 1  # maps, shared evenly by the drones; at most one per drone
+    swarm: int = 1  # drones of a group, which see and hit each other; the groups do not
     world_seeds: list[int] = field(default_factory=list)  # one per world; by default derived from the env's seed
     map: str = "boxes"  # forest, corridors, rooms, warehouse; a file, or a folder of files (docs/change-navigation.md)
     density: float | list[float] = 0.5  # of a generated map: 0 to 1, or [low, high], drawn per map
@@ -103,7 +107,8 @@ class NavigationConfig:
     max_episode_steps: int = 2200  # physics steps
     random_clock: bool = True  # first episodes start at a random step, so that timeouts are spread out
     goal_ends_episode: bool = False  # truncate the episode when the goal is reached
-    goals: str = "any"  # on any side of map=boxes, as NavRL; opposite: across it; or a CSV file of ways
+    # on any side of map=boxes, as NavRL; opposite: across it; crossing: through its middle; or a CSV file of ways
+    goals: str = "any"
     terminate: str | None = None  # my_module:function of a NavigationState: bool [N], the episodes that end
     observe: str | None = None  # my_module:function of a NavigationState: observations [N, ...], by name
     boundary: str = "none"  # terminate: an episode ends where the drone leaves the map to fly around the obstacles
@@ -126,13 +131,14 @@ class NavigationConfig:
         if self.dynamics not in DYNAMICS:
             raise ValueError(f"unknown dynamics '{self.dynamics}': use one of {', '.join(DYNAMICS)}")
         if self.goals not in GOALS and not self.goals.endswith(".csv"):
-            raise ValueError(f"unknown goals '{self.goals}': use {' or '.join(GOALS)}, or a .csv file")
+            raise ValueError(f"unknown goals '{self.goals}': use {', '.join(GOALS)}, or a .csv file")
         ends = self.density if isinstance(self.density, list) else [self.density] * 2
         if len(ends) != 2 or not 0 <= ends[0] <= ends[1] <= 1:
             raise ValueError(f"env.density={self.density} must be a number in [0, 1], or a range such as [0.2, 0.8]")
         for key, name in (("terminate", self.terminate), ("observe", self.observe), ("reward.own", self.reward.own)):
             if name is not None and ":" not in name:
                 raise ValueError(f"env.{key}={name} must name a function of yours: env.{key}=my_module:my_function")
+        check_range(self, "swarm", minimum=1, maximum=MAX_SWARM, section="env.")
         check_range(self, "voxel_m", minimum=0.02, maximum=2, section="env.")
         check_range(self, "body_radius_m", "goal_radius_m", above=0, maximum=10, section="env.")
         if not 0 <= self.min_height_m < self.max_height_m <= 1000:
@@ -169,7 +175,7 @@ class NavigationConfig:
 
 
 class NavigationEnv(TensorEnv):
-    """N drones over K seeded worlds; they do not collide with one another.
+    """N drones over K seeded worlds. Only those of one group (`env.swarm`) meet one another.
 
     Args:
         num_envs: the number of drones N (default: config.num_envs).
@@ -200,10 +206,14 @@ class NavigationEnv(TensorEnv):
         n, device = self.num_envs, self.device
         if len(config.world_seeds) > n:
             raise ValueError(f"env.world_seeds has {len(config.world_seeds)} seeds, more than env.num_envs={n}")
-        self.config = config = replace(config, num_worlds=min(config.num_worlds, n))
+        if n % config.swarm:
+            few = max(n - n % config.swarm, config.swarm)
+            raise ValueError(f"env.num_envs={n} must be a multiple of env.swarm={config.swarm}: use {few}")
+        groups = n // config.swarm
+        self.config = config = replace(config, num_worlds=min(config.num_worlds, groups))
         worlds = config.num_worlds
         self.world_seeds = config.world_seeds or [derive_seed(seed, f"world {k}") for k in range(worlds)]
-        self.world_of = torch.arange(n, device=device) * worlds // n  # [N]
+        self.world_of = torch.arange(n, device=device) // config.swarm * worlds // groups  # [N]
         self.voxels: VoxelWorld | None = None
         self.routes: Routes | None = None
         if config.map != "boxes" or config.needs_voxels:
@@ -255,6 +265,10 @@ class NavigationEnv(TensorEnv):
             self.leg = torch.zeros(n, dtype=torch.int64, device=device)  # the present one
             self.state_names = (*self.state_names, "route", "legs", "leg")
         self._parts = {"drone": self.drone, "movers": self.movers, "disturbance": self.disturbance}
+        self.swarm: Swarm | None = None
+        if config.swarm > 1:
+            self.swarm = Swarm(config.swarm, n, config.body_radius_m, device, config.backend)
+            self._parts["swarm"] = self.swarm
 
         beams = (1, config.lidar.azimuths, len(config.lidar.elevations_deg))
         beam_numbers = np.arange(1, 1 + int(np.prod(beams))).reshape(beams)
@@ -287,6 +301,11 @@ class NavigationEnv(TensorEnv):
             self.rules = self._parts["rules"] = Rules(self)
             self.observation_spec |= self.rules.specs
         self.reset()
+
+    def retire(self, mask: Tensor) -> None:
+        """Take drones [N] out of their groups until they are reset: the others do not meet them."""
+        if self.swarm is not None:
+            self.swarm.gone.copy_(mask)
 
     def set_numbers(self, values: Mapping[str, Any]) -> None:
         """Change settings of `scheduled_settings`, which each step reads again."""
@@ -355,11 +374,16 @@ class NavigationEnv(TensorEnv):
     def protocol_flights(self, drones: int) -> tuple[Tensor, Tensor]:
         """Return starts [K · drones, 3] and goals [K · drones, 3 or W, 3] of the evaluation, `drones` on each map.
 
-        On map=boxes two rows on opposite sides, as NavRL; else the first routes of each map.
+        On map=boxes two rows on opposite sides, as NavRL; groups, and with goals=crossing all, fly from all sides
+        through the middle. On other maps the first routes of each.
         """
         worlds = self.config.num_worlds
         if self.routes is None:
-            start, goal = evaluation_starts(drones, self.config.map_half_m)
+            config, half_m = self.config, self.config.map_half_m
+            crosses = config.swarm > 1 or config.goals == "crossing"
+            start, goal = (
+                crossing_starts(drones, config.swarm, half_m) if crosses else evaluation_starts(drones, half_m)
+            )
             return start.repeat(worlds, 1), goal.repeat(worlds, 1)
         row = torch.arange(drones, device=self.device).repeat(worlds) % self.routes.count
         world_of = torch.arange(worlds, device=self.device).repeat_interleave(drones)
@@ -375,8 +399,11 @@ class NavigationEnv(TensorEnv):
             self._begin(mask, start, goals[:, 0])
         else:
             goal = u[:, 4:8]
-            if self.config.goals == "opposite":
-                goal = torch.stack((u[:, 4], (u[:, 1] + 0.5) % 1, u[:, 2], u[:, 7]), -1)
+            if self.config.goals != "any":
+                along, across = u[:, 4], (u[:, 1] + 0.5) % 1
+                if self.config.goals == "crossing":
+                    along = (1 - u[:, 0] + CROSSING_SPREAD * (along - 0.5)).clamp(0, 1)
+                goal = torch.stack((along, across, u[:, 2], u[:, 7]), -1)
             self._begin(mask, self._random_edge_points(u[:, 0:4]), self._random_edge_points(goal))
         if self.config.random_clock:
             late = (u[:, 8] * self.config.max_episode_steps).long()
@@ -426,6 +453,8 @@ class NavigationEnv(TensorEnv):
         self.reached.logical_and_(~mask)
         self.disturbance.reset(mask, self.episode)
         self.episode.add_(mask)
+        if self.swarm is not None:
+            self.swarm.gone.logical_and_(~mask)
         if self.rules is not None:
             self.rules.reset(mask)
 
@@ -467,6 +496,7 @@ class NavigationEnv(TensorEnv):
 
     def cast(self, pos: Tensor, rotation: Tensor, rays: Rays, range_m: float, world_of: Tensor | None = None) -> Tensor:
         """Return the distances [N, R] (m) along rays of the drones' cameras to all that is there."""
+        swarm = self.swarm if world_of is None else None  # poses of their own are in no group
         world_of = self.world_of if world_of is None else world_of
         sensor = pos, rotation, rays, world_of, range_m
         if self._standing is None:
@@ -477,14 +507,21 @@ class NavigationEnv(TensorEnv):
         if self.movers.count:
             moving = Things.moving(self.movers, pick_backend(self.device, self.config.backend))
             distance = torch.minimum(distance, moving.cast(*sensor))
+        if swarm is not None:
+            distance = torch.minimum(distance, swarm.cast(pos, rotation, rays, range_m))
         return distance
 
     def _observe(self) -> Observation:
         pos, vel, range_m = self.drone.pos, self.drone.vel, self.config.lidar.range_m
         yaw = self.drone.yaw
+        if self.swarm is not None:
+            self.swarm.see(pos, vel, self.clock * self.config.dt_s)
         distance, self._static_nearest, self._static_log_distance = self.lidar.measure(pos, yaw)
         if self.config.lidar_sees_moving and self.movers.count:
             distance = torch.minimum(distance, self.lidar.scan_movers(pos, yaw, self.movers))
+        if self.config.lidar_sees_moving and self.swarm is not None:
+            others = self.swarm.cast(pos, level_rotation(yaw), self.lidar.rays, range_m)
+            distance = torch.minimum(distance, others.view_as(distance))
         to_goal = self.goal - pos
         self._goal_distance = torch.linalg.vector_norm(to_goal, dim=-1)
         self._goal_direction = to_goal / self._goal_distance.clamp(min=1e-6)[:, None]
@@ -511,11 +548,16 @@ class NavigationEnv(TensorEnv):
 
     def _observe_movers(self, pos: Tensor) -> Tensor:
         """Return the nearest moving obstacles [N, 5, 10]; stores their clearances and hits for the outcome."""
-        if not self.movers.count:
+        seen, of_sensor = None, (NEAREST, self.config.lidar.range_m, self.config.body_radius_m)
+        if self.movers.count:
+            seen = self.movers.sense(pos, self.heading, self.world_of, *of_sensor)
+        if self.swarm is not None:
+            others = self.swarm.sense_others(pos, self.heading, *of_sensor)
+            self._drone_hit = others.hit
+            seen = others if seen is None else nearest_of(seen, others)
+        if seen is None:
             self._moving_clearance, self._moving_hit = None, torch.zeros_like(self._pending)
             return pos.new_zeros(self.num_envs, NEAREST, len(SEEN_COLUMNS))
-        radius = self.config.body_radius_m
-        seen = self.movers.sense(pos, self.heading, self.world_of, NEAREST, self.config.lidar.range_m, radius)
         self._moving_clearance, self._moving_hit = seen.clearance, seen.hit
         return seen.rows
 
@@ -527,6 +569,7 @@ class NavigationEnv(TensorEnv):
         terms, terminated = self._reward_terms(collided, reached_now), collided
         info = {"success": self.reached, "collision": collided, "timeout": timeout & ~collided, "at_goal": at_goal}
         info |= {} if self.shield is None else {"shielded": self.shield.changed}
+        info |= {} if self.swarm is None else {"drone_collision": self._drone_hit}
         if self.rules is not None:
             terms |= self.rules.reward_terms()
             info |= self.rules.add(terms, ~self._pending)
@@ -611,3 +654,18 @@ def evaluation_starts(num_drones: int, map_half_m: float = 20.0) -> tuple[Tensor
     goal_x = torch.linspace(-0.5, 0.5, num_drones) * spread
     y, z = torch.full((num_drones,), edge), torch.full((num_drones,), 2.0)
     return torch.stack((x, y, z), -1), torch.stack((goal_x, -y, z), -1)
+
+
+def crossing_starts(num_drones: int, size: int, map_half_m: float) -> tuple[Tensor, Tensor]:
+    """Return starts and goals [N, 3] (m): the drones of each group of `size` start evenly around the map and fly to the
+    opposite side; each group is turned a little further."""
+    drone = torch.arange(num_drones)
+    share = (drone % size / size + drone // size / num_drones) * 4  # of the way around the square, in sides
+    side, along = share.long(), 2 * (share % 1) - 1
+    one = torch.ones_like(along)
+    corners = torch.stack(
+        (torch.stack((along, -one)), torch.stack((one, along)), torch.stack((-along, one)), torch.stack((-one, -along)))
+    )
+    flat = corners[side, :, drone] * (map_half_m + START_MARGIN_M)
+    height = torch.full((num_drones, 1), 2.0)
+    return torch.cat((flat, height), 1), torch.cat((-flat, height), 1)

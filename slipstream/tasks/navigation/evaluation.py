@@ -43,7 +43,8 @@ PATH_EVERY = 8  # physics steps between the points of a drawn path
 # of env.*, not of the world
 POLICY_SETTINGS = ("observe", "observe_moving", "lidar_sees_moving", "lidar", "camera", "decision_interval")
 RATES = ("success", "collision", "timeout", "success_strict")
-IN_TRAINING = ("success", "success_low", "success_high", "collision", "timeout", "time_to_goal_s")  # metrics
+# metrics
+IN_TRAINING = (*("success", "success_low", "success_high", "collision", "drone_collision"), "timeout", "time_to_goal_s")
 
 
 @dataclass
@@ -51,6 +52,7 @@ class NavigationEvaluateConfig(EvaluateConfig):
     """The config of an evaluation, with the simulator."""
 
     sim: SimConfig = field(default_factory=SimConfig)
+    group_sizes: list[int] = field(default_factory=list)  # [1,4,8]: cross the maps in groups of each size, too
 
 
 @dataclass
@@ -68,6 +70,7 @@ class Flights:
     policy: Policy | None = None
     shielded: Tensor | None = None  # commands that the shield changed, and all
     by_rule: Tensor | None = None  # [maps · drones] bool: ended by env.terminate; they are among the collisions
+    drone_collision: np.ndarray | None = None  # collisions with a drone of the group, of env.swarm
 
     @property
     def timeout(self) -> np.ndarray:
@@ -100,7 +103,9 @@ class Crossing:
         self.clock_s = torch.zeros((), device=env.device)
         self.by_rule = none.clone()  # ended by env.terminate before the goal
         self.shielded = torch.zeros(2, device=env.device)  # commands that the shield changed, and all of the flights
-        self.results = [self.success, self.collision, self.time_s, self.strict]  # what `flights` needs
+        self.by_drone = none.clone()  # collided with one of its group before the goal
+        # what `flights` needs
+        self.results = [self.success, self.collision, self.time_s, self.strict, self.by_drone]
         self.decision: tuple[Tensor, Tensor | None] | None = None  # the last action and value
         self._state = [*self.observation.values(), *self.results, self.ended, self.clock_s]
         self._state += [self.shielded, self.by_rule]
@@ -134,9 +139,12 @@ class Crossing:
         self.collision.logical_or_(record.terminated & flying & ~self.success)
         if "ended_by_rule" in record.info:
             self.by_rule.logical_or_((record.info["ended_by_rule"] > 0) & flying & ~self.success)
+        if "drone_collision" in record.info:
+            self.by_drone.logical_or_(record.terminated & (record.info["drone_collision"] > 0) & flying & ~self.success)
         done = (record.terminated | record.truncated) & flying
         self.strict.logical_or_(done & (record.info["at_goal"] > 0))
         self.ended.logical_or_(done)
+        self.env.retire(self.ended)  # the env flies them on, from other starts
 
     @torch.no_grad()
     def fly(self, progress: Callable[[float], None] | None = None, record_paths: bool = False) -> Flights:
@@ -163,11 +171,11 @@ class Crossing:
     def flights(self, results: Sequence[Tensor], rows: FlightRows) -> Flights:
         """Return the flights of `results`."""
         shape = (self.env.config.num_worlds, self.drones)
-        success, collision, time_s, strict = (x.cpu().numpy().reshape(shape) for x in results)
+        success, collision, time_s, strict, by_drone = (x.cpu().numpy().reshape(shape) for x in results)
         seeds = list(self.env.world_seeds)
         return Flights(
             *(seeds, success, collision, time_s, strict, *rows.paths(), rows),
-            *(self.policy.policy, self.shielded, self.by_rule),
+            *(self.policy.policy, self.shielded, self.by_rule, by_drone if self.env.swarm is not None else None),
         )
 
     # -- beside a training -------------------------------------------------------------------------------------------
@@ -237,6 +245,11 @@ def evaluation_env(
     sim: SimConfig | None = None,
 ) -> NavigationEnv:
     """Build the env of the protocol: one world per map seed, clocks at zero, flights not truncated at the goal."""
+    if settings.num_drones % world.swarm:
+        few = max(settings.num_drones // world.swarm, 1) * world.swarm
+        raise ConfigError(
+            f"eval.num_drones={settings.num_drones} must be a multiple of {world.swarm} drones: use {few}"
+        )
     config = dataclasses.replace(
         world,
         num_envs=settings.num_drones * len(settings.map_seeds),
@@ -267,9 +280,10 @@ def summarize(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
     """Return the rates of the protocol, over all maps and per map."""
     drones = flights.success.shape[1]
     maps = []
+    names = RATES if flights.drone_collision is None else (*RATES, "drone_collision")
     for k, seed in enumerate(flights.map_seeds):
         low, high = wilson(int(flights.success[k].sum()), drones)
-        rates = {name: float(getattr(flights, name)[k].mean()) for name in RATES}
+        rates = {name: float(getattr(flights, name)[k].mean()) for name in names}
         interval = {"success_low": low, "success_high": high}
         maps.append({"map_seed": seed, **rates, **interval, "drones": drones, **_time(flights, k)})
     low, high = maps[0]["success_low"], maps[0]["success_high"]
@@ -277,7 +291,7 @@ def summarize(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
         low, high = bootstrap_interval(flights.success.mean(1), resamples)
     if low == high:  # all maps are alike, which leaves nothing to resample
         low, high = wilson(int(flights.success.sum()), flights.success.size)
-    means = {name: float(getattr(flights, name).mean()) for name in RATES}
+    means = {name: float(getattr(flights, name).mean()) for name in names}
     overall = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}
     return {**overall, **_time(flights, slice(None)), "drones": int(flights.success.size), "maps": maps}
 
@@ -311,6 +325,7 @@ def rate_cells(row: Mapping[str, Any]) -> dict[str, str]:
         "success": format_rate(row["success"]),
         "95 % interval": f"{format_rate(row['success_low'])} … {format_rate(row['success_high'])}",
         "collision": format_rate(row["collision"]),
+        **({"of it with drones": format_rate(row["drone_collision"])} if "drone_collision" in row else {}),
         "timeout": format_rate(row["timeout"]),
         "time to goal": "–" if time_s is None else f"{time_s:.1f} s",
     }
@@ -368,6 +383,14 @@ def evaluate(
         result["ended_by_rule"] = float(flights.by_rule.float().mean())
         share = format_percent(result["ended_by_rule"])
         log(f"{cfg.env.terminate} ended {share} of the flights; they are among the collisions")
+    if cfg.group_sizes:
+        result["group_sizes"] = by_group_size(cfg, policies[0], device)
+        rows = [
+            {"group": f"{row['swarm']}", "drones": f"{row['drones']:,}"} | rate_cells(row)
+            for row in result["group_sizes"]
+        ]
+        title = f"{trained.name}: crossing in groups"
+        log(TextTable(title, list(rows[0]), [list(row.values()) for row in rows]).render())
     if other:
         with progress_bar(f"flying {other.name}") as progress:
             their_flights = fly(envs[1], policies[1], cfg.eval.num_drones, progress, False)
@@ -395,6 +418,19 @@ def evaluate(
             written += f", {result['animation']}"
         log(f"flights over map {flights.map_seeds[0]}: {written}")
     return result
+
+
+def by_group_size(cfg: NavigationEvaluateConfig, policy: Policy, device: torch.device) -> list[dict[str, Any]]:
+    """Fly crossing ways in groups of each size of `group_sizes`; return the rates of each."""
+    rows = []
+    for size in cfg.group_sizes:
+        with progress_bar(f"flying in groups of {size}") as progress:
+            world = dataclasses.replace(cfg.env, swarm=size, goals="crossing")
+            env = evaluation_env(world, cfg.eval, device, cfg.seed, cfg.sim)
+            result = summarize(fly(env, policy, cfg.eval.num_drones, progress, False), cfg.eval.bootstrap)
+        result.pop("maps")
+        rows.append({"swarm": size, "drone_collision": 0.0} | result)
+    return rows
 
 
 class RepeatedEvaluation(TrainingEvaluation):
@@ -471,7 +507,7 @@ def _tensors_of(module: nn.Module) -> list[Tensor]:
 def metrics_of(flights: Flights, prefix: str) -> dict[str, float]:
     """Return the metrics of an evaluation during training."""
     result = summarize(flights, 1000)
-    return {f"{prefix}{key}": result[key] for key in IN_TRAINING if result[key] is not None}
+    return {f"{prefix}{key}": result[key] for key in IN_TRAINING if result.get(key) is not None}
 
 
 def policy_settings(trained: LoadedPolicy, typed: Sequence[str] = ()) -> dict[str, Any]:
@@ -503,10 +539,11 @@ def record(flights: Flights, env: NavigationEnv, title: str, trained: LoadedPoli
 
 def record_flight(cfg: EvaluateConfig, trained: LoadedPolicy) -> Recording:
     """Fly some drones over the first map of an evaluation."""
-    few = dataclasses.replace(cfg.eval, num_drones=RECORDED_DRONES, map_seeds=cfg.eval.map_seeds[:1])
+    drones = max(RECORDED_DRONES // cfg.env.swarm, 1) * cfg.env.swarm
+    few = dataclasses.replace(cfg.eval, num_drones=drones, map_seeds=cfg.eval.map_seeds[:1])
     env = evaluation_env(cfg.env, few, "cpu", cfg.seed)
     policy = trained.build(env, "cpu")
-    flights = fly(env, policy, RECORDED_DRONES)
+    flights = fly(env, policy, drones)
     recording = record(flights, env, "", trained)
     recording.draw_film = lambda path: draw(flights, env, path)
     return recording

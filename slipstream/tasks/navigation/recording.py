@@ -88,6 +88,8 @@ def flight_recording(
         "drone.outcome": outcome.astype(np.uint8),
         "drone.yaw": np.arctan2(goals[:, 1] - starts[:, 1], goals[:, 0] - starts[:, 0]).astype(np.float32),
     }
+    if env.swarm is not None:
+        recording.arrays["drone.group"] = env.swarm.group_of[:n].cpu().numpy().astype(np.uint16)
     groups = [_group("drone", "Air+Rotorcraft", "Cyan", n)]
     if env.movers.count:
         recording.columns["mover.position"] = movers

@@ -37,7 +37,7 @@ class NavigationTask(Task):
     }
     export_settings = {"num_worlds": 1, "world_seeds": [], "random_clock": False}
     game_help = "race a learned drone; opponent=learned or runs/NAME; start=easy, medium or navrl; seconds=90; seed=0"
-    shown_info = ()  # success, collision and timeout are shown for every env
+    shown_info = ("drone_collision",)  # success, collision and timeout are shown for every env
     evaluate = staticmethod(evaluation.evaluate)
     validate = staticmethod(validation.validate)
     record = staticmethod(evaluation.record_flight)
@@ -48,6 +48,7 @@ class NavigationTask(Task):
         """Raise ConfigError for an env that the page does not have: it has the boxes, sensors and dynamics."""
         names = (
             "map",
+            "swarm",
             "drone",
             "goals",
             "terminate",

@@ -281,6 +281,10 @@ class MujocoEnv(NavigationEnv):
     """
 
     def __init__(self, num_envs: int, seed: int, config: NavigationConfig, sim: SimConfig) -> None:
+        if config.swarm > 1:
+            raise ConfigError(
+                f"MuJoCo flies each drone alone, not in groups of env.swarm={config.swarm}: add env.swarm=1"
+            )
         self.sim = sim if sim.radius_m is None or sim.hull_m else replace(sim, hull_m=config.body_radius_m)
         self.first_cause = np.zeros(num_envs, np.int64)  # of each drone's first collision, an index of CAUSES
         super().__init__(num_envs, "cpu", seed, config)

@@ -68,83 +68,15 @@ class SeenObstacles(NamedTuple):
     hit: Tensor  # [N] bool: one of them is within the margin
 
 
-class MovingObstacles:
-    """M obstacles in each of K worlds: boxes in the first half, pillars in the second, width classes in turn."""
+class Obstacles:
+    """Boxes and pillars in each of K spaces, as a drone's detector finds them."""
 
-    state_names = ("pos", "vel", "goal", "clock")
-
-    def __init__(
-        self,
-        config: MovingObstaclesConfig,
-        seeds: list[int],
-        dt_s: float,
-        map_half_m: float,
-        device: torch.device | str = "cpu",
-        backend: str = "auto",
-    ) -> None:
-        self.config = config
-        self._backend = pick_backend(torch.device(device), backend)
-        self.dt_s, self.map_half_m = dt_s, map_half_m
-        self.device = torch.device(device)
-        self.worlds = len(seeds)
-        self.count = count = config.count
-        if count != config.num_obstacles:
-            warn_rounded(config.num_obstacles, count)
-        rank = torch.arange(count, device=device)
-        self.pillar = rank >= count // 2
-        self.width_class = rank % len(WIDTHS_M)
-        self.width = torch.tensor(WIDTHS_M, device=device)[self.width_class]  # [M]
-        self.height = torch.where(self.pillar, PILLAR_HEIGHT_M, BOX_HEIGHT_M)  # [M]
-        self.outline = torch.stack((self.width, self.height, self.pillar.float()), -1)  # [M, 3], for a kernel
-
-        places = [(derive_seed(seed, "moving obstacles"), count, map_half_m, TOP_M) for seed in seeds]
-        origin = np.stack(map_in_processes(place_moving, places))
-        origin[:, count // 2 :, 2] = PILLAR_HEIGHT_M / 2
-        self.origin = torch.from_numpy(origin).to(device)
-        self.pos = self.origin.clone()  # [K, M, 3]
-        self.vel = torch.zeros_like(self.pos)
-        self.goal = self.origin.clone()
-        self.clock = torch.zeros((), dtype=torch.int64, device=device)  # physics steps
-        self.random = CounterRandom([derive_seed(seed, "moving obstacles' goals") for seed in seeds], count, device)
-        self.redraw_steps = max(1, round(config.redraw_s / dt_s))
-        x, y, down, up = config.roam_m
-        self.roam_low = torch.tensor((-x, -y, -down), device=device)
-        self.roam_size = torch.tensor((2 * x, 2 * y, down + up), device=device)
-        kinds = torch.stack((self.width, self.height, self.width_class.float(), (~self.pillar).float()), -1)
-        self._fixed = kinds.repeat(self.worlds, 1)  # [K * M, 4]
-        self.low = torch.tensor((-map_half_m, -map_half_m, 0.0), device=device)
-        self.high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
-
-    def advance(self, steps: int = 1) -> None:
-        """Take `steps` physics steps."""
-        if not self.count:
-            return
-        if self._backend == "native":
-            from slipstream.tasks.navigation.physics import sensors_native
-
-            sensors_native.roam(self, steps, ARRIVAL_M)
-        elif self._backend == "triton" and not torch.compiler.is_compiling():  # a compiler fuses the plain form
-            from slipstream.tasks.navigation.physics import sensors_triton
-
-            sensors_triton.roam(self, steps, TOP_M, ARRIVAL_M)
-        else:
-            for _ in range(steps):
-                self.advance_torch()
-
-    def advance_torch(self) -> None:
-        """The reference form of one step."""
-        u = self.random.uniform(self.clock, 4).view(self.worlds, self.count, 4)
-        goal = torch.clamp(self.origin + u[..., :3] * self.roam_size + self.roam_low, self.low, self.high)
-        goal[..., 2] = torch.where(self.pillar, PILLAR_HEIGHT_M / 2, goal[..., 2])
-        arrived = torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < ARRIVAL_M
-        self.goal.copy_(torch.where(arrived, goal, self.goal))
-        way = self.goal - self.pos
-        slow, fast = self.config.speed_mps
-        length = torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-6)
-        vel = (slow + (fast - slow) * u[..., 3:]) * way / length
-        self.vel.copy_(torch.where(self.clock % self.redraw_steps == 0, vel, self.vel))
-        self.pos.add_(self.vel, alpha=self.dt_s)
-        self.clock.add_(1)
+    pos: Tensor  # [K, M, 3] m
+    vel: Tensor  # [K, M, 3] m/s
+    worlds: int  # K
+    count: int  # M
+    _fixed: Tensor  # [K * M, 4] width, height, width class, 1 for one that floats
+    _backend: str
 
     def sense(
         self, pos: Tensor, heading: Tensor, world_of: Tensor, k: int, range_m: float, margin_m: float
@@ -194,3 +126,82 @@ class MovingObstacles:
         """Return one row per obstacle [K * M, 10]: position, velocity, width, height, width class, 1 for a floating
         box."""
         return torch.cat((self.pos.view(-1, 3), self.vel.view(-1, 3), self._fixed), 1)
+
+
+class MovingObstacles(Obstacles):
+    """M obstacles in each of K worlds: boxes in the first half, pillars in the second, width classes in turn."""
+
+    state_names = ("pos", "vel", "goal", "clock")
+
+    def __init__(
+        self,
+        config: MovingObstaclesConfig,
+        seeds: list[int],
+        dt_s: float,
+        map_half_m: float,
+        device: torch.device | str = "cpu",
+        backend: str = "auto",
+    ) -> None:
+        self.config = config
+        self._backend = pick_backend(torch.device(device), backend)
+        self.dt_s, self.map_half_m = dt_s, map_half_m
+        self.device = torch.device(device)
+        self.worlds = len(seeds)
+        self.count = count = config.count
+        if count != config.num_obstacles:
+            warn_rounded(config.num_obstacles, count)
+        rank = torch.arange(count, device=device)
+        self.pillar = rank >= count // 2
+        self.width_class = rank % len(WIDTHS_M)
+        self.width = torch.tensor(WIDTHS_M, device=device)[self.width_class]  # [M]
+        self.height = torch.where(self.pillar, PILLAR_HEIGHT_M, BOX_HEIGHT_M)  # [M]
+        self.outline = torch.stack((self.width, self.height, self.pillar.float()), -1)  # [M, 3], for a kernel
+
+        places = [(derive_seed(seed, "moving obstacles"), count, map_half_m, TOP_M) for seed in seeds]
+        origin = np.stack(map_in_processes(place_moving, places))
+        origin[:, count // 2 :, 2] = PILLAR_HEIGHT_M / 2
+        self.origin = torch.from_numpy(origin).to(device)
+        self.pos = self.origin.clone()  # [K, M, 3]
+        self.vel = torch.zeros_like(self.pos)
+        self.goal = self.origin.clone()
+        self.clock = torch.zeros((), dtype=torch.int64, device=device)  # physics steps
+        self.random = CounterRandom([derive_seed(seed, "moving obstacles' goals") for seed in seeds], count, device)
+        self.redraw_steps = max(1, round(config.redraw_s / dt_s))
+        x, y, down, up = config.roam_m
+        self.roam_low = torch.tensor((-x, -y, -down), device=device)
+        self.roam_size = torch.tensor((2 * x, 2 * y, down + up), device=device)
+        kinds = torch.stack((self.width, self.height, self.width_class.float(), (~self.pillar).float()), -1)
+        self._fixed = kinds.repeat(self.worlds, 1)
+        self.low = torch.tensor((-map_half_m, -map_half_m, 0.0), device=device)
+        self.high = torch.tensor((map_half_m, map_half_m, TOP_M), device=device)
+
+    def advance(self, steps: int = 1) -> None:
+        """Take `steps` physics steps."""
+        if not self.count:
+            return
+        if self._backend == "native":
+            from slipstream.tasks.navigation.physics import sensors_native
+
+            sensors_native.roam(self, steps, ARRIVAL_M)
+        elif self._backend == "triton" and not torch.compiler.is_compiling():  # a compiler fuses the plain form
+            from slipstream.tasks.navigation.physics import sensors_triton
+
+            sensors_triton.roam(self, steps, TOP_M, ARRIVAL_M)
+        else:
+            for _ in range(steps):
+                self.advance_torch()
+
+    def advance_torch(self) -> None:
+        """The reference form of one step."""
+        u = self.random.uniform(self.clock, 4).view(self.worlds, self.count, 4)
+        goal = torch.clamp(self.origin + u[..., :3] * self.roam_size + self.roam_low, self.low, self.high)
+        goal[..., 2] = torch.where(self.pillar, PILLAR_HEIGHT_M / 2, goal[..., 2])
+        arrived = torch.linalg.vector_norm(self.goal - self.pos, dim=-1, keepdim=True) < ARRIVAL_M
+        self.goal.copy_(torch.where(arrived, goal, self.goal))
+        way = self.goal - self.pos
+        slow, fast = self.config.speed_mps
+        length = torch.linalg.vector_norm(way, dim=-1, keepdim=True).clamp(min=1e-6)
+        vel = (slow + (fast - slow) * u[..., 3:]) * way / length
+        self.vel.copy_(torch.where(self.clock % self.redraw_steps == 0, vel, self.vel))
+        self.pos.add_(self.vel, alpha=self.dt_s)
+        self.clock.add_(1)
