@@ -71,7 +71,7 @@ def test_goals_across_the_map_are_on_the_opposite_side_of_the_start():
     assert torch.equal(goal[on_side], -start[on_side]) and (goal.abs() <= 24).all()
     sides = (start[:, 0] == 24).sum(), (start[:, 0] == -24).sum(), (start[:, 1] == 24).sum(), (start[:, 1] == -24).sum()
     assert all(70 < int(count) < 130 for count in sides)
-    with pytest.raises(ValueError, match="unknown goals 'near': use any or opposite"):
+    with pytest.raises(ValueError, match="unknown goals 'near': use any, opposite, crossing, or"):
         NavigationConfig(goals="near")
 
 
