@@ -117,6 +117,9 @@ class TensorEnv(ABC):
         self._check_observation(observation)
         return observation
 
+    def retire(self, mask: Tensor) -> None:  # noqa: B027 (most are alone)
+        """Take environments [N] out of the space that they share with others, until they are reset."""
+
     def set_numbers(self, values: Mapping[str, Any]) -> None:
         """Change settings, dotted, from `scheduled_settings`; the next step follows them."""
         raise NotImplementedError(f"{type(self).__name__} has no setting that can follow the training")

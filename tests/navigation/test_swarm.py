@@ -262,26 +262,18 @@ def test_a_group_passes_the_tests_of_pettingzoo():
     pytest.importorskip("pettingzoo")
     from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-    from slipstream.tasks.navigation.zoo import SwarmParallelEnv
+    from slipstream.envs.adapters import PettingZooEnv
 
     config = replace(EMPTY, goals="crossing", num_obstacles=3, max_episode_steps=200)
-    parallel_api_test(SwarmParallelEnv(make(4, config=config)), num_cycles=300)
-    parallel_seed_test(lambda: SwarmParallelEnv(make(4, config=config)))
-
-
-def test_the_view_needs_one_group():
-    pytest.importorskip("pettingzoo")
-    from slipstream.tasks.navigation.zoo import SwarmParallelEnv
-
-    with pytest.raises(ValueError, match="env has 4 drones in groups of 2: build one group"):
-        SwarmParallelEnv(make(2, 4))
+    parallel_api_test(PettingZooEnv(make(4, config=config)), num_cycles=300)
+    parallel_seed_test(lambda: PettingZooEnv(make(4, config=config)))
 
 
 def test_an_agent_that_has_left_is_met_by_nobody():
     pytest.importorskip("pettingzoo")
-    from slipstream.tasks.navigation.zoo import SwarmParallelEnv
+    from slipstream.envs.adapters import PettingZooEnv
 
-    view = SwarmParallelEnv(make(2))
+    view = PettingZooEnv(make(2))
     view.reset()
     put(view.env, (0, 0, 2), (0.2, 0, 2))
     still = {agent: np.zeros(3, np.float32) for agent in view.agents}

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from pettingzoo import ParallelEnv
 
 from slipstream.envs.adapters import spaces
@@ -70,6 +71,9 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         batched = {name: value.expand(self.env.batch_shape) for name, value in record.info.items()}
         facts = {name: spaces.to_array(value).reshape(-1) for name, value in batched.items()}
         self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
+        if self.env.sides == 1:
+            left = [agent not in self.agents for agent in self.possible_agents]
+            self.env.retire(torch.tensor(left, device=self.env.device))
         return (
             self._rows_of(record.observation, flying),
             {agent: float(reward[i]) for agent, i in rows.items()},
