@@ -100,6 +100,8 @@ class CompressedFrames:
             frames = cls(torch.empty((0, *shape), dtype=dtype, device=device), level)
             for number in range(len(container)):
                 frames._column.add_block(container.view(number))
+            if frames._column.head:
+                reader.fail(f"its first frame is number {frames._column.head}, not 0")
             reader.claim(frames.raw_nbytes, "the frames")
         return frames
 

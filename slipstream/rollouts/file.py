@@ -21,7 +21,7 @@ import zstandard
 
 from slipstream.storage.background import map_in_threads, run_in_threads
 from slipstream.storage.codec.chunks import zstd_compressor
-from slipstream.storage.errors import DamagedFileError, TooLargeError
+from slipstream.storage.errors import DamagedFileError, TooLargeError, printable
 from slipstream.storage.files import atomic_file
 from slipstream.storage.staging import Buffer, View, make_tensor
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, checksum_of
@@ -366,7 +366,7 @@ class RolloutFile:
                 raise DamagedFileError("it has another size")
         except (zstandard.ZstdError, DamagedFileError) as error:
             why = str(error).removeprefix(f"{self.path}: ")
-            what = f"{show(column.key)} is damaged in piece {number + 1} of {column.num_pieces}"
+            what = f"{printable(show(column.key), keep='')} is damaged in piece {number + 1} of {column.num_pieces}"
             raise DamagedFileError(f"{self.path}: {what} ({why}); other keys and batches can be read") from error
 
     def _own(self, column: Column) -> np.ndarray:

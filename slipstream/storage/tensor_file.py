@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
+from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError, printable
 
 VERSION = 4
 START = b'{"__metadata__":{"slipstream":'  # the header of every file of ours begins so
@@ -89,8 +89,8 @@ class Reader:
         return self._max_bytes
 
     def fail(self, text: str) -> NoReturn:
-        """Raise the error of this reader, with the name of the file."""
-        raise self.error(f"{self.name}: {text}")
+        """Raise the error of this reader, with the name of the file; control characters in `text` are shown as text."""
+        raise self.error(f"{self.name}: {printable(text, keep='')}")
 
     def claim(self, nbytes: int, what: str = "the data") -> int:
         """Count `nbytes` against the budget; call it before the memory is allocated."""
@@ -162,11 +162,11 @@ class Reader:
         return dtype
 
     def torch_dtype(self, value: Any, what: str) -> Any:
-        """Check the name of a torch dtype."""
+        """Check the name of a torch dtype; quantized ones (quint8, ...) are refused."""
         import torch  # here: recordings are read without it
 
         dtype = getattr(torch, self.text(value, what, 32), None)
-        if not isinstance(dtype, torch.dtype):
+        if not isinstance(dtype, torch.dtype) or value.startswith("q"):
             self.fail(f"{what} is {value!r}, which is not a dtype of tensors")
         return dtype
 

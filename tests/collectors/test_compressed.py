@@ -16,6 +16,7 @@ from slipstream.collectors import (
     CompressedLidarTransform,
     compress_rollout,
 )
+from slipstream.storage.errors import DamagedFileError
 
 
 def make_batch(num_envs=6, steps=5, seed=0) -> TensorDict:
@@ -149,6 +150,13 @@ def test_frames_of_any_dtype_come_back_by_way_of_bytes(dtype, level):
         assert torch.equal(each.rows(), frames)
         assert torch.equal(each.rows(index), frames[index])
         assert each.shape == (37, 5, 3)
+
+
+def test_frames_that_lack_their_first_block_are_refused():
+    frames = CompressedFrames(torch.rand(2500, 20))
+    frames._column.evict(1024)
+    with pytest.raises(DamagedFileError, match="its first frame is number 1024, not 0"):
+        CompressedFrames.from_bytes(frames.to_bytes())
 
 
 @pytest.mark.parametrize("batch_size", [[], [6], [3, 4]])

@@ -54,6 +54,15 @@ def test_a_text_from_a_file_is_shown_escaped_and_short(reader):
     with pytest.raises(DamagedFileError) as info:
         reader.integer("\x1b[31m" + "a" * 1000, "a count")
     assert "\x1b" not in str(info.value) and len(str(info.value)) < 200
+    with pytest.raises(DamagedFileError, match=r"^file.slip: \\x1bkey\\n is there twice$"):
+        reader.fail("\x1bkey\n is there twice")
+
+
+@pytest.mark.parametrize("name", ["quint8", "qint32", "zeros", 3])
+def test_only_plain_dtypes_of_tensors_are_read(reader, name):
+    reader.torch_dtype("float8_e5m2", "a dtype")
+    with pytest.raises(DamagedFileError, match="a dtype is"):
+        reader.torch_dtype(name, "a dtype")
 
 
 def test_the_default_budget_can_be_set(monkeypatch):
