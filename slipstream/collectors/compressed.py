@@ -81,8 +81,7 @@ class CompressedFrames:
         writer = TensorFileWriter(file, KIND)
         for block in self._column.blocks():
             writer.add(block.read(), name="blocks")
-        dtype = str(self.dtype).removeprefix("torch.")
-        writer.finish({"shape": list(self._column.shape), "dtype": dtype, "level": self.level})
+        writer.finish({"shape": list(self.shape[1:]), "dtype": str(self.dtype)[6:], "level": self.level})
         return file.getvalue()
 
     @classmethod
@@ -100,8 +99,7 @@ class CompressedFrames:
             frames = cls(torch.empty((0, *shape), dtype=dtype, device=device), level)
             for number in range(len(container)):
                 frames._column.add_block(container.view(number))
-            if frames._column.head:
-                reader.fail(f"its first frame is number {frames._column.head}, not 0")
+            reader.integer(frames._column.head, "the number of its first frame", 0, 0)
             reader.claim(frames.raw_nbytes, "the frames")
         return frames
 
