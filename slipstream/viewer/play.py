@@ -54,6 +54,7 @@ class Games:
         self.paused, self.scale, self.number = True, 1.0, 0
         self.failure = ""  # why the game stopped: an agent that failed
         self.steps = 0
+        self.record: dict[str, Any] = {}  # of the game that is over: its file, and what decided it
         self.scores: dict[tuple[str, str], list[int]] = {}  # games won, drawn and lost, by pair
         self._over, self._looked, self._kept = False, 0.0, 0  # the number of the game that was recorded last
         self._deadline = math.inf  # of the step under way
@@ -191,7 +192,7 @@ class Games:
             self._keep()
             self.game.start(options)
             self.number += 1
-            self._over, self.paused, self.failure = False, False, ""
+            self._over, self.paused, self.failure, self.record = False, False, "", {}
         finally:
             self._lock.release()
         self._wake.set()
@@ -200,7 +201,8 @@ class Games:
         seats = sorted(page.side for page in self.pages.values() if page.side is not None)
         return {"paused": self.paused, "scale": self.scale, "seats": seats, "game": self.number, "begun": self.describe(),
                 "failure": self.failure, "result": self.game.result() if self._over else None,
-                "scores": self._rows(), "ratings": self.game.ratings(self.scores)}  # fmt: skip
+                "record": self.record, "scores": [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()],
+                "ratings": self.game.ratings(self.scores)}  # fmt: skip
 
     def _notify(self, message: dict[str, Any]) -> None:
         self._broadcast(json.dumps(message))
@@ -299,10 +301,13 @@ class Games:
     def _end(self, result: dict[str, Any]) -> None:
         """Count the result, keep the recording, and notify the pages."""
         self._over = True
-        counts = self.scores.setdefault(tuple(result["pair"]), [0, 0, 0])
-        counts[{1: 0, 0: 1, 2: 2}[result["winner"]]] += 1
+        if result["pair"]:
+            counts = self.scores.setdefault(tuple(result["pair"]), [0, 0, 0])
+            counts[{1: 0, 0: 1, 2: 2}[result["winner"]]] += 1
         self._notify({"kind": "status", **self._status()})
-        self._keep()
+        with self._lock:  # a new game begins after that
+            self._keep()
+        self._notify({"kind": "status", **self._status()})
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -317,12 +322,10 @@ class Games:
         self._kept = self.number
         stem = re.sub(r"[^\w.-]+", "-", f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{'-'.join(names)}")
         try:
-            recording.save(self.folder / f"{stem}{SUFFIX}")
+            path = recording.save(self.folder / f"{stem}{SUFFIX}")
+            self.record = {"file": path.name, "debrief": recording.meta.get("debrief")}
         except (OSError, SaveError) as error:
             self._notify({"kind": "error", "text": f"the game was not recorded: {error}"})
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return [{"pair": list(pair), "scores": counts} for pair, counts in self.scores.items()]
 
 
 class Page:

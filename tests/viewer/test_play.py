@@ -101,12 +101,7 @@ def test_a_game_ends_and_is_rated():
     game = duel("seconds=10")
     while game.result() is None:
         game.step([NEUTRAL, NEUTRAL])
-    assert game.result() | {"seconds": 10} == {
-        "winner": 0,
-        "text": "draw",
-        "seconds": 10,
-        "pair": ["player", "placeholder"],
-    }
+    assert game.result() | {"seconds": 10} == {"winner": 0, "seconds": 10, "pair": ["player", "placeholder"]}
     ratings = game.ratings({("player", "pursuit"): [3, 0, 0], ("player", "crank"): [0, 0, 3]})
     assert ratings["pursuit"] == 1000 and ratings["crank"] > ratings["player"] > 1000
     game.start({"opponent": None, "start": "random"})

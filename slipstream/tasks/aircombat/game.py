@@ -16,10 +16,11 @@ from slipstream.config.help import ConfigError
 from slipstream.recordings import Recording
 from slipstream.storage.errors import SaveError
 from slipstream.tasks.aircombat.agents import COMMANDS, BaseAgent, action_of, agent_class, create_agent
+from slipstream.tasks.aircombat.debrief import debrief
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.tasks.aircombat.league.matches import Score, rate
-from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels
+from slipstream.tasks.aircombat.physics.duel import GOING_ON, GONE, SLOTS, Duels, begin
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
 from slipstream.tasks.aircombat.reach.forecast import forecast
 from slipstream.tasks.aircombat.recording import ROW_S, duel_recording, reach_table
@@ -27,7 +28,13 @@ from slipstream.tasks.base import Game
 from slipstream.tasks.recording import describe_policy
 
 OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
-STARTS = ("head_on", "random")
+# lessons for new players: the opponent, then of both sides x, y (m), vx, vy (m/s) and missiles
+LESSONS = {
+    "launch": ("placeholder", (10e3, 25e3, 300.0, 0.0, 3.0), (34e3, 14e3, -100.0, 230.0, 0.0)),
+    "defend": ("pursuit", (25e3, 25e3, 300.0, 0.0, 0.0), (48e3, 25e3, -300.0, 0.0, 1.0)),
+    "win": ("pursuit", (10e3, 25e3, 300.0, 0.0, 6.0), (45e3, 25e3, -300.0, 0.0, 2.0)),
+}
+STARTS = ("head_on", "random", *LESSONS)
 SPEEDS_MPS = (100.0, 560.0)  # of the table of reachable sets
 LEAST_S = 3.0  # a shorter game is not recorded
 # time, winner, then for both sides x, y, vx, vy, rudder, throttle, alive, missiles
@@ -77,9 +84,9 @@ class DuelGame(Game):
 
     def describe(self) -> dict[str, Any]:
         """Return what the page offers."""
-        names = {name: short_name(name) for name in self.offered}
-        return {"scene": self.scene, "title": "Air combat", "opponents": names, "starts": list(STARTS), "people": 2,
-                "opponent": self.opponent, "start": self.begun["start"], "seconds": self.options.seconds}  # fmt: skip
+        offered = {"opponents": {name: short_name(name) for name in self.offered}, "starts": list(STARTS), "people": 2}
+        begun = self.begun | {"opponent": self.opponent, "seconds": self.options.seconds}
+        return {"scene": self.scene, "title": "Air combat", **offered, **begun}
 
     def setup(self) -> Recording:
         """Return the table of reachable sets."""
@@ -95,17 +102,25 @@ class DuelGame(Game):
             raise ValueError(f"the opponent {opponent!r} is not offered: use one of {', '.join(self.offered)}")
         if start not in STARTS:
             raise ValueError(f"the start {start!r} is unknown: use {' or '.join(STARTS)}")
+        lesson = LESSONS.get(start)
+        opponent = lesson[0] if lesson else opponent
         agent = None if opponent is None else self._ready(opponent)
         self.opponent, self.begun = opponent, {"opponent": opponent, "start": start}
-        config = AirCombatConfig(num_envs=1, sides=2, start=start, episode_s=self.options.seconds)
+        where = "head_on" if lesson else start
+        config = AirCombatConfig(num_envs=1, sides=2, start=where, episode_s=self.options.seconds)
         self._games += 1
         self.env = AirCombatEnv(1, "cpu", self.options.seed + self._games, config)
+        if lesson:
+            sides = torch.tensor(lesson[1:])[None]
+            self.env.engine.duels.copy_(begin(sides[..., :2], sides[..., 2:4], sides[..., 4]))
+            self.env.engine.refresh()
         self.agent = agent
         # an agent that was trained with longer decisions holds each as long here
         self._hold = max(1, round(getattr(self.agent, "time_scale", None) or 1))
         self._action = torch.zeros(2, 1, 3)
         self._step = 0
         self._states = [self.snapshot()]
+        self._commands: list[torch.Tensor] = []
 
     def _ready(self, name: str) -> BaseAgent:
         """Return the agent of a name at the start of a game."""
@@ -132,6 +147,7 @@ class DuelGame(Game):
             self._action[side, 0] = torch.tensor(given[:3])
         if self.agent is not None and self._step % self._hold == 0:
             self._action[1] = self._decide(self.agent)
+        self._commands.append(self._action[:, 0].clone())
         self.env.step(self._action)
         self._step += 1
         if self._step % round(ROW_S / PHYSICS_DT_S) == 0 or self.over:
@@ -170,18 +186,11 @@ class DuelGame(Game):
         return b"".join(np.ascontiguousarray(found[name][0], "<f4").tobytes() for name in names)
 
     def result(self) -> dict[str, Any] | None:
-        """Return who won, for the score sheet."""
+        """Return who won, for the score sheet; a lesson counts for nobody (`pair` None)."""
         if not self.over:
             return None
-        winner = int(self.env.engine.duels.winner[0])
-        names = self.names
-        text = "draw" if winner == 0 else f"{names[winner - 1]} wins"
-        return {
-            "winner": winner,
-            "text": text,
-            "seconds": int(self.env.engine.duels.clock[0]) * PHYSICS_DT_S,
-            "pair": list(names),
-        }
+        d, pair = self.env.engine.duels, None if self.begun["start"] in LESSONS else list(self.names)
+        return {"winner": int(d.winner[0]), "seconds": int(d.clock[0]) * PHYSICS_DT_S, "pair": pair}
 
     @property
     def names(self) -> tuple[str, str]:
@@ -193,7 +202,10 @@ class DuelGame(Game):
         states = [*self._states, self.snapshot()]
         if int(states[-1].clock[0]) * PHYSICS_DT_S < LEAST_S:
             return None
-        return duel_recording(states, self.names, title, describe_policy(None, self.env.config) | {"shown_side": 1})
+        facts = describe_policy(None, self.env.config) | {"shown_side": 1}
+        if self.over:
+            facts["debrief"] = debrief(self._states, torch.stack(self._commands))
+        return duel_recording(states, self.names, title, facts)
 
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
         """Return the Elo ratings of all with decided games; pursuit, or else the first opponent, is 1000."""

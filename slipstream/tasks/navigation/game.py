@@ -153,8 +153,7 @@ class RaceGame(Game):
         """Return who was first."""
         if self._winner < 0:
             return None
-        text = ("Nobody got there", "You win", "The policy wins")[self._winner]
-        return {"winner": self._winner, "text": text, "seconds": self.time_s, "pair": list(self.names)}
+        return {"winner": self._winner, "seconds": self.time_s, "pair": list(self.names)}
 
     @property
     def names(self) -> tuple[str, str]:
