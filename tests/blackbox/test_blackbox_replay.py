@@ -75,7 +75,7 @@ def collected(batches: int = 3) -> tuple[ReplayBuffer, list[TensorDict]]:
     return buffer, kept
 
 
-def test_batches_of_a_collector_go_in_and_invalid_frames_stay_out():
+def test_batches_go_in_and_invalid_frames_stay_out():
     buffer, kept = collected()
     assert len(buffer) == sum(int(batch["valid"].sum()) for batch in kept)
     drawn = buffer.sample(500)

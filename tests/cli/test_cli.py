@@ -22,25 +22,6 @@ def test_without_a_word_it_shows_what_there_is(capsys):
     assert main(["--help"]) == 0 and capsys.readouterr().out == text
 
 
-def test_a_mistyped_command_is_answered_with_the_nearest(capsys):
-    assert main(["trian"]) == 2
-    assert "unknown command 'trian': did you mean 'train'?" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("command", "keys"),
-    [
-        ("train", ["env.num_envs=1024", "env.dyn.num_obstacles=80", "resume=null", "preset=none"]),
-        ("eval", ["checkpoint=null", "eval.map_seeds=[101,102,103]", "json=false"]),
-    ],
-)
-def test_help_of_a_command_lists_its_keys(capsys, command, keys):
-    assert main([command, "--help"]) == 0
-    text = capsys.readouterr().out
-    assert text.startswith(f"usage: slipstream {command} [key=value ...]")
-    assert [key for key in keys if key not in text] == []
-
-
 @pytest.mark.parametrize(
     ("words", "answer"),
     [

@@ -321,10 +321,3 @@ def test_a_key_without_a_value_is_refused(tmp_path, monkeypatch, capsys, command
     assert main([command, word]) == 2
     assert f"{word.lstrip('-').partition('=')[0]}= has no value: give one" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("key", ["resume", "init", "init_replay", "root", "name", "algo.data", "algo.teacher"])
-def test_a_path_without_a_value_in_a_file_is_refused(tmp_path, key):
-    (tmp_path / "my.yaml").write_text(f"{key}: ''\n")
-    with pytest.raises(ConfigError, match=rf"my\.yaml, line 1: {key} has no value"):
-        load_train(["algo=bc", f"config={tmp_path / 'my.yaml'}"])

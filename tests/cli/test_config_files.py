@@ -54,11 +54,6 @@ def test_words_that_were_parsed_are_not_read_again(tmp_path):
     assert (cfg.eval.map_seeds, cfg.name, cfg.env.num_envs) == ([7, 8], "'x'", 4)
 
 
-def test_a_file_chooses_the_algorithm(tmp_path):
-    assert load_train([write(tmp_path / "a.yaml", "algo: sac\n")]).algo.name == "sac"
-    assert load_train([write(tmp_path / "b.yaml", "algo:\n  name: sac\n  tau: 0.25\n")]).algo.tau == 0.25
-
-
 def test_a_list_of_seeds_takes_ranges(tmp_path):
     file = write(tmp_path / "e.yaml", "eval:\n  map_seeds: 301-303\n")
     assert load_evaluate([file]).eval.map_seeds == [301, 302, 303]

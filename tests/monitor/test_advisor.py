@@ -109,7 +109,7 @@ def test_advice_is_the_base_of_the_next_change():
 @pytest.mark.parametrize(
     ("truth", "size", "why"), [({8: 1.5, 16: 1.6}, 8, ""), ({8: 1.5, 16: 2.0}, 16, "fails here: 16 GB are not enough")]
 )
-def test_a_question_is_repeated_until_its_gain_or_the_memory_ends(truth, size, why):
+def test_a_question_is_repeated_until_gain_or_memory_ends(truth, size, why):
     machine = Machine({("size", value): rate for value, rate in truth.items()})
     report = advise(machine, SIZE, PIPELINE, pairs=3, run_s=0.3)
     assert report.overrides == {"size": size} and report.findings[-1].key == "pipeline"

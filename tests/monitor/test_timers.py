@@ -142,7 +142,7 @@ def test_what_is_the_learners_work_can_be_said(clock):
     assert "learn" in monitor.get_exposed() and "optimize" not in monitor.get_exposed()
 
 
-def test_only_the_window_and_no_time_before_the_first_tick_counts(clock):
+def test_the_window_counts_and_no_time_before_the_first_tick(clock):
     monitor = PerformanceMonitor(clock=clock)
     with monitor.timer("compile"):
         clock.pass_ms(1000)

@@ -175,13 +175,6 @@ def test_every_page_of_a_server_opens(open_page, server, tmp_path):
     page.wait_for_selector(".curve canvas")
 
 
-def test_the_newest_flight_of_a_training_is_shown_as_it_comes(open_page, server, tmp_path):
-    page = open_page(f"{server.url}#/flights")
-    page.wait_for_selector("h1:has-text('three drones')")
-    flight(title="after more training").save(tmp_path / "two" / "later.rec")
-    page.wait_for_selector("h1:has-text('after more training')")
-
-
 def test_a_broken_recording_and_an_empty_folder_are_explained(open_page, server, tmp_path):
     (tmp_path / "bad.rec").write_bytes(b"nothing" * 100)
     page = open_page(f"{server.url}#/flights/bad.rec")

@@ -78,7 +78,7 @@ def test_the_error_of_a_flight_is_shown_once(tmp_path, monkeypatch):
     assert len(warned) == 1 and warned[0].endswith("noise\nno such map") and len(warned[0]) < 2200
 
 
-def test_a_flight_that_takes_too_long_is_ended_before_the_next_is_due(tmp_path, monkeypatch):
+def test_a_flight_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     recorder, warned = flights_of("exec sleep 600", tmp_path, monkeypatch)
     recorder._minutes = 1000.0
     recorder.start(1, Saver(), {})

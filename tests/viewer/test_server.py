@@ -64,7 +64,7 @@ def test_nothing_is_shown_without_the_token(server, path):
     assert answer.status == 403
 
 
-def test_the_address_gives_a_cookie_that_the_rest_of_the_page_uses(server):
+def test_the_address_gives_the_cookie_of_the_page(server):
     answer, data = ask(server, "/")
     cookie = answer.headers["Set-Cookie"]
     assert answer.status == 200 and b"viewer.js" in data and "HttpOnly" in cookie and "SameSite=Strict" in cookie
@@ -104,7 +104,7 @@ def test_view_waits_for_the_folder_of_a_run_that_starts(tmp_path, capsys, monkey
         assert f"there is no {path}" in capsys.readouterr().err
 
 
-def test_the_address_in_the_network_is_for_servers_that_let_others_in(server, folder):
+def test_only_an_open_server_has_an_address_in_the_network(server, folder):
     assert server.network_url == ""
     other = Server(Library(folder), host="0.0.0.0")
     assert other.url.startswith("http://127.0.0.1:") and other.token in other.network_url
@@ -196,7 +196,7 @@ def test_other_pages_and_names_are_refused(server, headers):
     assert ask(server, "/api/index", **headers)[0].status == 403
 
 
-def test_the_index_lists_runs_and_recordings_and_names_broken_ones(server):
+def test_the_index_has_runs_recordings_and_broken_ones(server):
     found = json.loads(ask(server, "/api/index")[1])
     assert [(r["name"], r["running"], r["last"]["frames"]) for r in found["runs"]] == [("one", False, 30_000)]
     entries = {r["name"]: r for r in found["recordings"]}
@@ -261,12 +261,3 @@ def test_a_websocket_needs_token_and_origin(server):
         url = f"ws://127.0.0.1:{server.port}{address}"
         with pytest.raises((InvalidStatus, ConnectionClosed)), connect(url, additional_headers=headers) as socket:
             socket.recv(10)
-
-
-def test_malformed_messages_end_their_connection_and_nothing_else(server):
-    for message in (b"\x00\xff", "x" * 10_000, "{", "[]"):
-        with live(server) as socket:
-            socket.send(message)
-            with pytest.raises((ConnectionClosed, TimeoutError)):
-                socket.recv(0.2)
-    assert ask(server, "/api/index")[0].status == 200
