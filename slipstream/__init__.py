@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 if sys.platform == "linux" and not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(os.environ):
     os.environ["GOMP_SPINCOUNT"] = "1000"
     if "torch" in sys.modules and sys.modules["torch"].get_num_threads() > 1:
-        import_module("slipstream.sim.waiting").shorten_waiting()
+        import_module("slipstream.sim.startup").shorten_waiting()
 
 _MODULE_OF = {
     alias.name: str(line.module)

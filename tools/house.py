@@ -38,7 +38,7 @@ GOALS = {
     "tests": 24000,
 }
 LIMITS = GOALS | {  # folders that are not yet at their goal
-    "sim and root": 486,
+    "sim and root": 478,
     "algorithms": 1898,  # with policies from the hub
     "checkpoint": 876,
     "cli": 1597,  # of it 142 for `card` and `push`, 117 for `exploit`

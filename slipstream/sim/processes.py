@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +38,57 @@ def python_environment(**more: str) -> dict[str, str]:
     if package in map(os.path.realpath, sys.path[: end_of_own()]):  # otherwise it is installed
         given += [package]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(given)), **more}
+
+
+# -- beside a training -------------------------------------------------------------------------------------------------
+
+ERROR_BYTES = 2000  # of the text of an error
+
+
+def start_beside(command: list[str], env: dict[str, str], line: bytes = b"") -> subprocess.Popen[bytes]:
+    """Start a process beside a training, which compiles its kernels or flies its weights. Its standard input begins
+    with `line` and stays open, its errors go to a temporary file.
+
+    It leads a session: Ctrl-C is for the training, and one signal reaches the processes that it starts itself, too. It
+    ends when its standard input does (`end_with_input`), so that it does not outlive the training, however that ends.
+    """
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `end_beside`)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=env, start_new_session=True
+    )
+    process.stderr = errors
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended
+        process.stdin.write(line)
+        process.stdin.flush()
+    return process
+
+
+def end_beside(process: subprocess.Popen[bytes]) -> str:
+    """End a process and those that it has started; return the end of its errors."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.stdin is not None and process.stderr is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    with process.stderr as errors:
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - ERROR_BYTES))
+        return errors.read().decode(errors="replace").strip()
+
+
+def end_with_input() -> None:
+    """End this process, and those that it starts, when its standard input ends."""
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+# -- work in several processes -----------------------------------------------------------------------------------------
 
 
 def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]], count: int | None = None) -> list[Any]:

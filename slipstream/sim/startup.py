@@ -1,4 +1,5 @@
-"""What lets a training start sooner. Importing this module loads neither torch nor anything else of ours."""
+"""What lets a training start sooner, and its threads wait for less. Importing this module loads neither torch nor
+anything else of ours."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,3 +63,24 @@ def importing_beside(device: torch.device, module: str) -> Iterator[None]:
     loading = run_beside(device, partial(import_module, module))
     yield
     wait(loading)  # if it failed, the first user of the module says why
+
+
+def shorten_waiting() -> None:
+    """Let the threads of every libgomp in this process sleep after a microsecond of waiting, not after milliseconds.
+
+    libgomp reads its settings once. But while it has more threads than cores it spins 100 times instead of 300,000. So
+    a thread that does nothing else keeps that many. A training of 128 drones on two cores beside some 14 busy
+    processes makes 1,000 frames/s instead of 44; steps of 0.2 ms on a quiet machine take up to 0.1 ms longer.
+    """
+    loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libgomp" in line}
+    done = threading.Event()
+
+    def keep_threads() -> None:
+        for path in loaded:  # each thread of the team calls free(NULL)
+            ctypes.CDLL(path).GOMP_parallel(ctypes.CDLL(None).free, None, len(os.sched_getaffinity(0)) + 1, 0)
+        done.set()
+        threading.Event().wait()  # its threads end with this one
+
+    if loaded:
+        threading.Thread(target=keep_threads, name="slipstream openmp", daemon=True).start()
+        done.wait()

@@ -21,8 +21,7 @@ from pathlib import Path
 import torch
 
 from slipstream.config.compose import from_dict, to_dict
-from slipstream.sim import side_process
-from slipstream.sim.processes import python_command, python_environment
+from slipstream.sim.processes import end_beside, end_with_input, python_command, python_environment, start_beside
 from slipstream.sim.search_path import current_folder
 from slipstream.training.distributed import code_version
 from slipstream.training.trainer import Trainer
@@ -55,7 +54,7 @@ class KernelCompiler(contextlib.AbstractContextManager["KernelCompiler"]):
     def __exit__(self, *exc: object) -> None:
         """End the other process."""
         if self._process is not None:
-            side_process.end(self._process)
+            end_beside(self._process)
 
     def poll(self) -> None:
         """Change to compiled kernels if they are there. Call it after each iteration."""
@@ -85,7 +84,7 @@ class KernelCompiler(contextlib.AbstractContextManager["KernelCompiler"]):
             folders = [entry for entry in sys.path if entry not in ("", current_folder())]  # the same modules
             env = python_environment(PYTHONPATH=os.pathsep.join(folders))
             config = json.dumps(to_dict(self._trainer.cfg)).encode()
-            self._process, self._started_s = side_process.start(COMMAND, env, config + b"\n"), time.perf_counter()
+            self._process, self._started_s = start_beside(COMMAND, env, config + b"\n"), time.perf_counter()
             self._log("training as CUDA graphs, while another process compiles the kernels")
 
     def _advance(self, process: subprocess.Popen[bytes]) -> None:
@@ -93,7 +92,7 @@ class KernelCompiler(contextlib.AbstractContextManager["KernelCompiler"]):
         code = process.poll()
         if code is None and time.perf_counter() - self._started_s <= LIMIT_S:
             return
-        errors, self._process = side_process.end(process), None  # also the compiler's processes of one that has died
+        errors, self._process = end_beside(process), None  # also the compiler's processes of one that has died
         reason = errors.rpartition("\n")[2][:300]
         if code == 0:
             self._switch("another process has compiled the kernels")
@@ -150,7 +149,7 @@ def main() -> None:
     """Compile the training whose config is the first line of the standard input."""
     os.nice(10)
     config, is_built = json.loads(sys.stdin.buffer.readline()), False
-    side_process.end_with_input()
+    end_with_input()
     try:
         trainer = Trainer(from_dict(config))
         is_built = True

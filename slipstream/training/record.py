@@ -18,8 +18,7 @@ from typing import Any
 
 from slipstream.config import registry
 from slipstream.recordings import SUFFIX
-from slipstream.sim import side_process
-from slipstream.sim.processes import python_command, python_environment
+from slipstream.sim.processes import end_beside, end_with_input, python_command, python_environment, start_beside
 from slipstream.storage.files import regular_files
 from slipstream.training.evaluate import configure
 
@@ -81,7 +80,7 @@ class FlightRecorder:
             registry.trusting_words({key: config[key] for key in ("algo", "model", "env") if key in config})
         )
         env = python_environment(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-        self._process = side_process.start(command, env)
+        self._process = start_beside(command, env)
         self._started_s = time.perf_counter()
 
     def close(self) -> None:
@@ -96,7 +95,7 @@ class FlightRecorder:
         process, self._process = self._process, None
         if process is None:
             return
-        text = side_process.end(process)
+        text = end_beside(process)
         if process.returncode and not self._has_warned:
             self._has_warned = True
             reason = f"it was ended after {LONGEST_S:.0f} s" if process.returncode == -signal.SIGKILL else text
@@ -132,6 +131,6 @@ def record(weights: Path, iteration: int, film: bool = False, trusted: Sequence[
 
 if __name__ == "__main__":
     os.nice(19)
-    side_process.end_with_input()
+    end_with_input()
     words = [word for word in sys.argv[3:] if word != "film"]
     record(Path(sys.argv[1]), int(sys.argv[2]), len(words) < len(sys.argv[3:]), words)
