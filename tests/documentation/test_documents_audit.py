@@ -51,7 +51,7 @@ IMG, SEQ = np.arange(48, dtype=np.uint8).reshape(3, 4, 4), np.arange(96, dtype=n
 # Lines as the documents have them, by the numbers of their items. They share one set of names.
 LINES = {
     "18 19": "[compress_image(IMG, level=level) for level in (9, 0, 1, 16)]",
-    "20": "assert lz4.frame.get_frame_info(compress_image(IMG))['content_size'] == IMG.nbytes",
+    "20": "import lz4.frame; assert lz4.frame.get_frame_info(compress_image(IMG))['content_size'] == IMG.nbytes",
     "21": "compressed = compress_image_seq(SEQ, level=9)",
     "166": "decompress_image_seq(compressed_data=compressed, image_shape=(3, 4, 4), batch_size=2, dtype=np.uint8)",
     "24 25": "sums = PrefixSum(max_len=1000); sums.add(10); sums.add(20); sums.add(15)",
