@@ -49,7 +49,7 @@ COMMANDS = {
     "completion": "complete words in a shell:  slipstream completion bash | zsh | fish",
     "ckpt": "work with checkpoints:     slipstream ckpt info | verify | export",
     "rollouts": "work with saved batches:   slipstream rollouts info | verify | export",
-    "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi | csv",
+    "recording": "work with recordings:      slipstream recording export flight.rec --to html | acmi",
 }
 # The commands with paths; the others take key=value.
 WITH_PATHS = ("compare", "view", "doctor", "completion", "ckpt", "rollouts", "recording")

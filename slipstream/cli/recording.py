@@ -14,13 +14,13 @@ from typing import Any
 from slipstream.cli import add_subcommands, check_output
 from slipstream.storage.files import default_output
 
-FORMATS = ("html", "acmi", "csv")
+FORMATS = ("html", "acmi")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     add = add_subcommands(parser, __doc__)
-    export = add("export", run_export, "write a recording as a page (html), for Tacview (acmi), or as a table (csv)")
+    export = add("export", run_export, "write a recording as a page (html), or for Tacview (acmi)")
     export.add_argument("path", help="the recording")
     export.add_argument("--to", required=True, choices=FORMATS, help=", ".join(FORMATS))
     export.add_argument("--out", help="the file to write (default: beside the recording)")

@@ -1,10 +1,8 @@
-"""Recordings in other formats: a page that opens from disk, Tacview's ACMI 2.2, CSV."""
+"""Recordings in other formats: a page that opens from disk, and Tacview's ACMI 2.2."""
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import math
 from collections.abc import Iterator
 from html import escape
@@ -24,11 +22,10 @@ ALTITUDE_M = 6000.0  # of bodies in a plane
 
 
 def export_recording(recording: Recording, path: str | PathLike[str], to: str) -> Path:
-    """Write `recording` as html, acmi or csv."""
-    texts = {"html": _html, "acmi": _acmi, "csv": _csv}
-    if to not in texts:
-        raise ValueError(f"--to {to}: use one of {', '.join(texts)}")
-    write_file(Path(path), texts[to](recording).encode())
+    """Write `recording` as html or acmi."""
+    if to not in FORMATS:
+        raise ValueError(f"--to {to}: use one of {', '.join(FORMATS)}")
+    write_file(Path(path), FORMATS[to](recording).encode())
     return Path(path)
 
 
@@ -50,43 +47,6 @@ def page(title: str, kind: str, data: bytes) -> str:
     for name, content in ({"kind": kind} | inside).items():
         text = text.replace(f"<!--{name}-->", content, 1)
     return text
-
-
-def _csv(recording: Recording) -> str:
-    """Return one line per body and time: time, group, body, position, and the columns that begin with its group."""
-    groups = [(group, _own_columns(recording, group), _shown(recording, group)) for group in recording.groups]
-    names = list(dict.fromkeys(name for _, columns, _ in groups for name in columns))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["time_s", "group", "body", "x_m", "y_m", "z_m", *map(_csv_text, names)])
-    for t, time_s in enumerate(recording.clocks[""]):
-        for group, columns, shown in groups:
-            position = recording.columns[group["position"]][t]
-            for k in np.flatnonzero(shown[t]):
-                place = [f"{value:.3f}" for value in position[k]] + [""] * (3 - position.shape[1])
-                more = [f"{columns[name][t, k]:.6g}" if name in columns else "" for name in names]
-                body = [_csv_text(group["name"]), _csv_text(group["labels"][k])]
-                writer.writerow([f"{time_s:.3f}", *body, *place, *more])
-    return text.getvalue()
-
-
-def _csv_text(text: str) -> str:
-    """Return a text of one line that no spreadsheet takes for a formula."""
-    text = printable(text, keep="")
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
-
-
-def _own_columns(recording: Recording, group: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Return the further columns of a group, [T, K] each; the parts of a vector have a number."""
-    found, shape = {}, recording.columns[group["position"]].shape[:2]
-    for name, column in recording.columns.items():
-        if not name.startswith(f"{group['name']}.") or name in (group["position"], group.get("shown")):
-            continue
-        if column.shape == shape:
-            found[name] = column
-        elif column.ndim == 3 and column.shape[:2] == shape and column.shape[2] <= 8:
-            found |= {f"{name}.{part}": column[..., part] for part in range(column.shape[2])}
-    return found
 
 
 def _shown(recording: Recording, group: dict[str, Any]) -> np.ndarray:
@@ -158,3 +118,6 @@ def _color(group: dict[str, Any], k: int) -> str:
 def _acmi_text(text: str) -> str:
     """Return a text of one line in which Tacview's separators are escaped."""
     return printable(" ".join(text.split()), keep="").replace("\\", "\\\\").replace(",", "\\,").replace("|", "/")
+
+
+FORMATS = {"html": _html, "acmi": _acmi}

@@ -115,7 +115,7 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
         (["train", "resume=group"], "group/seed=0"),
         (["ckpt", "verify", "group"], "group has no checkpoints: give a run folder"),
         (["export", "--to", "onnx", "out=p.pt2"], "p.pt2 would hold onnx: name it p.onnx"),
-        (["recording", "export", "x.rec", "--to", "csv", "--out", "x.html"], "x.html would hold csv"),
+        (["recording", "export", "x.rec", "--to", "acmi", "--out", "x.html"], "x.html would hold acmi"),
         (["compare", "group", "--out", "curves.pdf"], "curves.pdf would hold png"),
         (["eval", "eval.picture=false", "out=flight.png"], "out=flight.png is not written with eval.picture=false"),
     ],

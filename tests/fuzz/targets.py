@@ -504,7 +504,7 @@ def use_recording(data: bytes, folder: Path, rng: random.Random) -> None:
     recording = load_recording(path)
     recording.to_bytes()
     if rng.randrange(CLI_SHARE) == 0:
-        run_cli("recording", "export", path, "--to", rng.choice(["acmi", "csv"]), "--force")
+        run_cli("recording", "export", path, "--to", rng.choice(["acmi", "html"]), "--force")
 
 
 # --- runs, policies, configurations
