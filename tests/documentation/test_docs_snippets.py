@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-OTHERS = ("checkpoint-format", "clusters", "continued", "export", "stored-data", "your-own-env", "your-own-network")  # files needed
+# Pages whose code needs files.
+OTHERS = ("checkpoint-format", "clusters", "continued", "export", "stored-data", "your-own-env", "your-own-network")
 OPTIONAL = ("gymnasium", "mujoco", "pettingzoo", "stable_baselines3", "torchrl")
 SMALLER = {"100_000": "256", 'device="cpu")\nmodel.learn': 'device="cpu", n_steps=32, batch_size=64)\nmodel.learn'}
 
