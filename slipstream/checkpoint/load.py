@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
-from slipstream.checkpoint.torch_files import read_torch
+from slipstream.checkpoint.torch_files import Locator, locator, read_torch
 from slipstream.storage.background import run_in_threads
 from slipstream.storage.codec.chunks import CHUNK_BYTES, decode_chunk, free_scratch, take_scratch
 from slipstream.storage.codec.registry import DELTA, RAW, CodecError
@@ -33,10 +33,7 @@ _NAME = re.compile(r"^(?P<stem>.*?)(?P<step>\d{1,18})\.pt(?:\.slip|\.lz4)?$")
 
 
 def load_checkpoint(
-    path: str | Path,
-    keys: Iterable[str] | None = None,
-    map_location: torch.device | str = "cpu",
-    max_bytes: int | None = None,
+    path: str | Path, keys: Iterable[str] | None = None, map_location: Any = "cpu", max_bytes: int | None = None
 ) -> Any:
     """Load the state saved at `path`. No code from the file is ever run.
 
@@ -45,7 +42,8 @@ def load_checkpoint(
             does not exist, another form such as `c.pt.slip` is opened with a warning.
         keys: only these parts, as dotted paths (`["model", "optimizer.state"]`); nothing else of a `.slip` file is
             read.
-        map_location: the device to put the tensors on.
+        map_location: where to put the tensors, as `torch.load` takes it: a device or its name; a dict or a function
+            (storage, name) from where each was saved; None puts each where it was saved.
         max_bytes: memory that loading may take; by default nine tenths of what is available.
 
     Raises:
@@ -105,6 +103,12 @@ def find_file(path: str | Path) -> Path:
     elif len(found) > 1:
         warnings.warn(f"there are several forms of {path}: taking the newest, {newest.name}", stacklevel=3)
     return newest
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a checkpoint's file, as `sha256sum` prints it."""
+    file = find_file(path)
+    return hashlib.sha256(Reader(file).read(file)).hexdigest()
 
 
 def check_listed(path: Path, sha256: str) -> None:
@@ -321,14 +325,28 @@ class CheckpointFile:
             self.views.append(View(i, dtype, tuple(shape), tuple(stride), offset, device))
         self.tree = check_tree(head["structure"], len(self.views), reader)
 
-    def load(self, keys: Iterable[str] | None = None, map_location: torch.device | str = "cpu") -> Any:
+    def load(self, keys: Iterable[str] | None = None, map_location: Any = "cpu") -> Any:
         """Return the state, or its part below the dotted `keys`."""
         tree = self.tree if keys is None else select(self.tree, list(keys))
         wanted = range(len(self.views)) if keys is None else [leaf for _, leaf in walk_leaves(tree)]
-        opened = self._read_places({self.places[i] for i in wanted})
-        moved = {place: data.to(map_location) for place, data in opened.items()}  # tensors of one place share it
-        tensors = {i: make_tensor(self.views[i], moved[self.places[i]]) for i in wanted}
+        tensors = self._tensors(wanted, locator(map_location))
         return unflatten(tree, tensors.__getitem__, self._container.reader)
+
+    def _tensors(self, wanted: Iterable[int], place: Locator) -> dict[int, Any]:
+        """Read some tensors and arrays. Those of one place share their memory."""
+        opened = self._read_places({self.places[i] for i in wanted})
+        moved: dict[Place, Tensor] = {}
+        made: dict[int, Any] = {}
+        for i in wanted:
+            at, view = self.places[i], self.views[i]
+            data = opened[at]
+            if not view.dtype.startswith("numpy:"):
+                if at not in moved:
+                    storage = place(data.untyped_storage(), view.device)
+                    moved[at] = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+                data = moved[at]
+            made[i] = make_tensor(view, data)
+        return made
 
     def _read_places(self, wanted: set[Place]) -> dict[Place, Tensor]:
         """Read some ranges of streams, uint8 [n] each in memory of its own."""

@@ -10,17 +10,19 @@ import io
 import pickle
 import pickletools
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, cast
 
 import torch
 
-from slipstream.checkpoint.errors import CorruptCheckpointError, UnsafeCheckpointError
+from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
 from slipstream.storage.errors import SaveError
 from slipstream.storage.files import atomic_file
 from slipstream.storage.tensor_file import Reader
 from slipstream.storage.tree import MAX_DEPTH
 
+Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _MAX_VALUES = 10_000_000
 _NO_VALUES = (torch.storage.TypedStorage, torch.UntypedStorage, torch.serialization.StorageType)
@@ -44,7 +46,7 @@ def write_lz4(path: Path, state: Any, level: int) -> int:
     return file.position
 
 
-def read_torch(data: bytes, reader: Reader, map_location: torch.device | str = "cpu") -> Any:
+def read_torch(data: bytes, reader: Reader, map_location: Any = "cpu") -> Any:
     """Return the state in a torch file, within the reader's budget and without running anything that is in it."""
     file = io.BytesIO(data)
     if data.startswith(_LZ4_MAGIC):
@@ -54,10 +56,10 @@ def read_torch(data: bytes, reader: Reader, map_location: torch.device | str = "
             "is not a checkpoint, or is a torch file from before version 1.6: if you trust it, open it with torch.load "
             "and save it again with torch.save"
         )
-    device = torch.device(map_location)  # a wrong one is no damage
+    place: Any = locator(map_location)
     try:
         archive, held = _checked_archive(file, reader)
-        state = torch.load(archive, map_location=device, weights_only=True)
+        state = torch.load(archive, map_location=place, weights_only=True)
         _check_loaded(state, held, reader)
     except (SaveError, torch.OutOfMemoryError):
         raise
@@ -131,6 +133,23 @@ def _check_loaded(state: Any, held: int, reader: Reader) -> None:
     count(state, 0)
     if sum(storages.values()) > held:
         reader.fail("a tensor is larger than the numbers that the file holds for it")
+
+
+def locator(map_location: Any) -> Locator:
+    """Return a function that puts a storage on the device that `map_location` says, as `torch.load` takes it."""
+    restore = torch.serialization._get_restore_location(map_location)
+
+    def place(storage: torch.UntypedStorage, saved: str) -> torch.UntypedStorage:
+        try:
+            moved = restore(storage, str(torch.device(saved)))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # of the user's function, or of a device that is not here
+            why = f"map_location={map_location!r}: a tensor of {saved} cannot be put there"
+            raise CheckpointError(f"{why} ({type(error).__name__}: {first_line(error)})") from error
+        return getattr(moved, "_untyped_storage", moved)
+
+    return place
 
 
 def first_line(error: BaseException) -> str:

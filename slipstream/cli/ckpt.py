@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slipstream.checkpoint import maintenance
-from slipstream.checkpoint.load import CheckpointFile, find_file, is_slip, load_checkpoint
+from slipstream.checkpoint.load import CheckpointFile, find_file, is_slip, load_checkpoint, sha256_of
 from slipstream.cli import add_force, add_subcommands, check_output
 from slipstream.storage.errors import SaveError
 from slipstream.storage.tree import flatten, walk_leaves
@@ -47,6 +47,11 @@ def _info(args: argparse.Namespace, console: Console) -> int:
     for path in files:
         table.add_row(*_describe(path))
     console.print(table)
+    for path in files:
+        try:
+            console.print(f"sha256 {sha256_of(path)}  {path.name}", soft_wrap=True)
+        except (SaveError, OSError) as error:
+            console.print(f"no sha256: {error}", soft_wrap=True)
     if args.tensors and len(files) == 1:
         console.print(_tensor_table(files[0]))
     return 0
@@ -72,10 +77,17 @@ def _describe(path: Path) -> list[str]:
 
 
 def _tensor_table(path: Path) -> Table:
-    table = Table("key", "dtype", "shape")
+    table = Table("key", "dtype", "shape", "saved from")
+    if is_slip(path):
+        with CheckpointFile(path) as slip:
+            for where, i in walk_leaves(slip.tree):
+                view = slip.views[i]
+                table.add_row(".".join(map(str, where)), view.dtype, str(view.shape), view.device)
+        return table
     tree, leaves = flatten(load_checkpoint(path))
     for where, i in walk_leaves(tree):
-        table.add_row(".".join(map(str, where)), str(leaves.data[i].dtype), str(tuple(leaves.data[i].shape)))
+        data = leaves.data[i]
+        table.add_row(".".join(map(str, where)), str(data.dtype), str(tuple(data.shape)), "")
     return table
 
 

@@ -82,6 +82,8 @@ def test_tensors_go_where_map_location_says(tmp_path):
     with AsyncCheckpointSaver() as saver:
         path = saver.save_async({"a": torch.ones(3, device="cuda"), "b": torch.ones(3)}, tmp_path / "c.pt")
     assert load_checkpoint(path)["a"].device.type == "cpu"
+    home = load_checkpoint(path, map_location=None)
+    assert home["a"].device.type == "cuda" and home["b"].device.type == "cpu"
     assert load_checkpoint(path, map_location="cuda")["b"].device.type == "cuda"
 
 

@@ -6,7 +6,7 @@ from helpers.states import random_tensor, same, training_state
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
+from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, CorruptCheckpointError, load_checkpoint
 from slipstream.checkpoint.saver import round_moments
 from slipstream.storage.staging import Staging
 from slipstream.storage.tree import flatten
@@ -162,12 +162,44 @@ def test_what_a_torch_file_would_not_give_back_is_refused(value, tmp_path):
     assert same(round_trip({"a": value}, tmp_path), {"a": value})
 
 
-@pytest.mark.parametrize("compress", FORMS)
-def test_map_location_is_a_device(compress, tmp_path):
+MAPS = {
+    "a name": "meta",
+    "a device": torch.device("meta"),
+    "a dict": {"cpu": "meta"},
+    "another dict": {"cuda:0": "cpu"},
+    "a function": lambda storage, saved: storage,
+    "a function for some": lambda storage, saved: None,
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_map_location_is_that_of_torch_load(name, tmp_path):
     data = torch.arange(6.0)
+    state = {"a": data, "b": data[2:4]}
+    plain = tmp_path / "plain.pt"
+    torch.save({"a": data, "b": data[2:4]}, plain)
     with AsyncCheckpointSaver() as saver:
-        path = saver.save_async({"a": data, "b": data[2:4]}, tmp_path / "c.pt", compress)
-    assert [x.device.type for x in load_checkpoint(path, map_location="meta").values()] == ["meta", "meta"]
-    with pytest.raises(RuntimeError, match="gpu") as caught:
-        load_checkpoint(path, map_location="gpu")
-    assert not isinstance(caught.value, CheckpointError)  # the file is not damaged
+        files = [saver.save_async(state, tmp_path / f"{compress}.pt", compress) for compress in FORMS]
+    want = torch.load(plain, map_location=MAPS[name], weights_only=True)
+    for file in files:
+        again = load_checkpoint(file, map_location=MAPS[name])
+        assert [again[k].device for k in "ab"] == [want[k].device for k in "ab"]
+        if want["a"].device.type == "cpu":
+            assert torch.equal(again["a"], data) and torch.equal(again["b"], data[2:4])
+            again["a"][2] = 9
+            assert again["b"][0] == 9  # they share their memory again
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_wrong_map_location_is_not_damage(compress, tmp_path):
+    with AsyncCheckpointSaver() as saver:
+        path = saver.save_async({"a": torch.ones(2)}, tmp_path / "c.pt", compress)
+    for place, word in [
+        (5, "map_location=5: a tensor of cpu cannot be put there"),
+        ("gpu", "map_location='gpu': .*tagged with gpu"),
+        (lambda storage, saved: 1 / 0, "ZeroDivisionError"),
+    ]:
+        with pytest.raises(CheckpointError, match=word) as caught:
+            load_checkpoint(path, map_location=place)
+        assert not isinstance(caught.value, CorruptCheckpointError)

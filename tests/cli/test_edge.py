@@ -164,9 +164,11 @@ def test_a_task_name_from_a_checkpoint_controls_no_terminal(tmp_path, capsys, ru
 # -- which file it is --------------------------------------------------------------------------------------------------
 
 
-def test_eval_prints_the_hash_of_the_policy(capsys, run):
+def test_eval_and_info_print_the_hash_of_the_policy(capsys, run):
     file = next((run / "checkpoints").glob("ckpt_*"))
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    main(["ckpt", "info", str(file)])
+    assert f"sha256 {digest}  {file.name}\n" in capsys.readouterr().out
     words = ["eval.num_drones=2", "eval.map_seeds=[1]", "eval.max_steps=2", "eval.picture=false", "device=cpu"]
     assert main(["eval", f"checkpoint={file}", *words]) == 0
     assert f"sha256 {digest}\n" in capsys.readouterr().out
