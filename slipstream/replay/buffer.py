@@ -165,7 +165,7 @@ class ReplayBuffer:
         self._check_batch(batch_size)
         if length < 1 or burn_in < 0:
             raise ValueError(f"length={length} and burn_in={burn_in}: use at least 1 and 0")
-        return self._on_host("slices").sample_slices(batch_size, length, burn_in)
+        return self._open().sample_slices(batch_size, length, burn_in)
 
     def sample_episodes(self, k: int) -> TensorDict:
         """Return [k, longest] complete episodes, each with the same probability, "mask" False (and zeros) after their
@@ -278,7 +278,7 @@ class ReplayBuffer:
             self._open()
         if not isinstance(self._storage, HostStorage):
             raise NotImplementedError(
-                f"{what} need storage='cpu': storage on a device takes batches (extend) and samples steps"
+                f"{what} need storage='cpu': storage on a device takes batches (extend), samples steps and slices"
             )
         return self._storage
 

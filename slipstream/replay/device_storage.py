@@ -325,15 +325,44 @@ class DeviceStorage:
         """See `ReplayBuffer.sample`, and with `index` `ReplayBuffer.get`: numbers that have left are not noticed."""
         with self._turn():
             ring = self._filled()
-            if index is None:
-                beta = self.sampler.beta if isinstance(self.sampler, PrioritizedSampler) else 0.0
-                steps, weight = ring.draw(number, self._rng, beta)
-            else:
-                steps, weight = torch.as_tensor(index).to(self.device), None
+            steps, weight = (
+                self._draw(ring, number) if index is None else (torch.as_tensor(index).to(self.device), None)
+            )
             tensors = self._transitions(ring, steps, n_step, gamma)
+        return self._make_batch(tensors, steps.shape, weight)
+
+    def sample_slices(self, number: int, length: int, burn_in: int) -> TensorDict:
+        """See `ReplayBuffer.sample_slices`."""
+        with self._turn():
+            ring = self._filled()
+            steps, weight = self._draw(ring, number)
+            time, env = ring.locate(steps)
+            times = time.unsqueeze(1) + torch.arange(-burn_in, length, device=self.device)
+            envs = env.unsqueeze(1).expand_as(times)
+            numbers, follows = ring.number_at(times, envs), ring.follows(times, envs)
+            mask = torch.ones_like(follows)
+            for k in range(burn_in + 1, burn_in + length):
+                mask[:, k] = mask[:, k - 1] & follows[:, k - 1]
+            for k in range(burn_in - 1, -1, -1):
+                mask[:, k] = mask[:, k + 1] & (numbers[:, k] >= 0) & follows[:, k]
+            tensors = {}
+            for key, spec in self._schema.specs.items():
+                for name, at in ((key, times), (spec.next_key, times + 1)):
+                    if name is not None:
+                        value = ring.read(key, at, envs)
+                        inside = mask.view(*mask.shape, *[1] * (value.ndim - 2))
+                        tensors[name] = torch.where(inside, value, torch.zeros_like(value[:1, :1]))
+            tensors["index",], tensors["mask",] = torch.where(mask, numbers, -1), mask
+        return self._make_batch(tensors, times.shape, None if weight is None else weight.unsqueeze(1).expand_as(mask))
+
+    def _draw(self, ring: FrameRing, number: int) -> tuple[Tensor, Tensor | None]:
+        beta = self.sampler.beta if isinstance(self.sampler, PrioritizedSampler) else 0.0
+        return ring.draw(number, self._rng, beta)
+
+    def _make_batch(self, tensors: dict[Key, Tensor], batch_size: torch.Size, weight: Tensor | None) -> TensorDict:
         if weight is not None:
             tensors["weight",] = weight
-        return make_batch(tensors, steps.shape, self.device)
+        return make_batch(tensors, batch_size, self.device)
 
     def _transitions(self, ring: FrameRing, steps: Tensor, n_step: int, gamma: float) -> dict[Key, Tensor]:
         time, env = ring.locate(steps)

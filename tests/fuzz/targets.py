@@ -345,10 +345,10 @@ def draw(buffer: ReplayBuffer, episodes: bool = True) -> None:
     with contextlib.suppress(*UNFIT):  # other keys or shapes than these draws need, or no steps
         buffer.sample(16)
         buffer.sample(16, n_step=4)
+        buffer.sample_slices(8, 5, burn_in=3)
         steps = buffer.stats()["steps_ever"]
         buffer.get(np.arange(steps - len(buffer), steps))
         if episodes:
-            buffer.sample_slices(8, 5, burn_in=3)
             buffer.sample_episodes(4)
     with contextlib.suppress(*UNFIT):
         step = {key: value for key, value in batch().items() if key not in ("names", "small", "empty")}

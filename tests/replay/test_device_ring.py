@@ -47,6 +47,22 @@ def test_n_steps_go_as_far_as_the_episode_and_what_is_drawable(seed):
         assert drawn["discount"][k] == pytest.approx(0.0 if window[-1].terminated else 0.9 ** len(window))
 
 
+def test_slices_stay_within_an_episode():
+    buffer, steps = filled(2)
+    drawn = buffer.sample_slices(64, 5, burn_in=3)
+    assert drawn["mask"][:, 3].all()
+    for k in range(64):
+        for j in range(8):
+            x = drawn["observation", "x"][k, j]
+            if not drawn["mask"][k, j]:
+                assert not x.any()
+                continue
+            step = steps[bits(x)]
+            assert bits(drawn["next", "observation", "x"][k, j]) == step.successor
+            if j < 7 and drawn["mask"][k, j + 1]:
+                assert bits(drawn["observation", "x"][k, j + 1]) == step.successor and not step.done
+
+
 def test_every_drawable_step_comes_equally_often():
     buffer, _ = filled(1, end=0.3)
     drawn = buffer.sample(200 * len(buffer))["index"].numpy()
@@ -103,7 +119,7 @@ def test_a_random_state_of_another_kind_of_device_is_a_new_seed(capsys):
 def test_what_a_ring_on_a_device_cannot_do_is_said():
     assert isinstance(ring(10)._storage, DeviceStorage)
     buffer, _ = filled(0)
-    for call in (lambda: buffer.sample_episodes(2), lambda: buffer.sample_slices(2, 3), lambda: buffer.add({"x": [0]})):
+    for call in (lambda: buffer.sample_episodes(2), lambda: buffer.add({"x": [0]})):
         with pytest.raises(NotImplementedError, match="need storage='cpu'"):
             call()
     with pytest.raises(ValueError, match="for storage='cpu'"):
@@ -151,10 +167,11 @@ def test_a_write_waits_until_a_draw_has_read_its_rows(monkeypatch):
         return found
 
     monkeypatch.setattr(FrameRing, "locate", interrupted)
-    drawn = buffer.sample(64)
+    drawn = [buffer.sample(64), buffer.sample_slices(64, 1)[:, 0]]
     for writer in writers:
         writer.join()
-    assert torn(drawn) == 0 and drawn["reward"].remainder(1e6).max() < 16
+    assert [torn(batch) for batch in drawn] == [0, 0]
+    assert drawn[0]["reward"].remainder(1e6).max() < 16
 
 
 def test_a_truncation_is_no_termination_whatever_keys_are_kept():
@@ -192,11 +209,20 @@ def test_a_ring_of_frames_but_no_steps_is_empty(sampler):
     batch = counting(0, 2, 4)
     batch["valid"][:, :3] = False
     buffer.extend(batch)
-    for draw in (lambda: buffer.sample(3), lambda: buffer.get(torch.arange(1))):
+    for draw in (lambda: buffer.sample(3), lambda: buffer.sample_slices(3, 2), lambda: buffer.get(torch.arange(1))):
         with pytest.raises(ValueError, match="empty"):
             draw()
     buffer.extend(counting(4, 2, 1))
     assert set(buffer.sample(20)["reward"].tolist()) == {3.0, 1e6 + 3}
+
+
+def test_steps_of_slices_have_the_numbers_that_get_takes():
+    buffer, _ = filled(3, sampler="prioritized")
+    drawn = buffer.sample_slices(64, 5, burn_in=3)
+    mask = drawn["mask"]
+    assert not mask.all() and (drawn["index"][~mask] == -1).all()
+    assert torch.equal(buffer.get(drawn["index"][mask])["action"], drawn["action"][mask])
+    buffer.update_priority(drawn["index"], torch.ones(64, 8))  # -1 is passed over
 
 
 def test_a_state_keeps_how_priorities_are_used(tmp_path):

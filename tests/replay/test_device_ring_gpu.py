@@ -42,6 +42,7 @@ def test_on_a_gpu_nothing_waits_and_the_batches_are_right(sampler):
         for batch in batches[1:]:
             buffer.extend(batch)
             drawn = buffer.sample(64, n_step=3)
+            buffer.sample_slices(16, 4, 2)
             if sampler == "prioritized":
                 buffer.update_priority(drawn["index"], torch.rand(64, device="cuda"))
     finally:
