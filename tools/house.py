@@ -33,7 +33,7 @@ GOALS = {
     "viewer": 700,
     "recordings": 220,
     "ui": 400,
-    "deploy": 1073,
+    "deploy": 1083,
     "sim and root": 340,
     "tests": 24000,
 }
@@ -41,7 +41,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "sim and root": 478,
     "algorithms": 1898,  # with policies from the hub
     "checkpoint": 876,
-    "cli": 1597,  # of it 142 for `card` and `push`, 117 for `exploit`
+    "cli": 1602,  # of it 142 for `card` and `push`, 117 for `exploit`
     "collectors": 1589,  # with the Ray cluster, 72 lines that were in config
     "config": 997,
     "envs": 946,

@@ -69,6 +69,11 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"unknown transport '{transport}': use one of {', '.join(TRANSPORTS)}")
     if own.get("vehicle") not in (None, "mujoco"):
         raise ConfigError(f"unknown vehicle '{own['vehicle']}': use mujoco, or leave it out for a real one")
+    if transport == "ros1" and address:
+        raise ConfigError(f"address={address} has no effect on ros1: set ROS_MASTER_URI")
+    with_vehicle = bool(own.get("vehicle")) and args.only is None
+    if with_vehicle and "goal" in own:
+        raise ConfigError(f"goal={own['goal']} has no effect: vehicle=mujoco flies over the map to a goal of its own")
     _check(own, words, flies_alone="vehicle" not in own and args.only != "vehicle")
     if args.only == "vehicle":
         return _serve_vehicle(own, words, open_link(transport, address, "vehicle"))
@@ -76,7 +81,6 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as open_now:
         pilot = _pilot(own, words, Path(folder))
         link = open_link(transport, address, "pilot")
-        with_vehicle = bool(own.get("vehicle")) and args.only is None
         vehicle = _start_vehicle(args.words) if with_vehicle else None
         try:
             goal = _numbers(own, "goal", 3)
@@ -90,8 +94,7 @@ def run(args: argparse.Namespace) -> int:
             if log:
                 open_now.callback(log.close)
             seconds = float(own.get("seconds", math.inf if vehicle is None else 3600))
-            watch = _watch(pilot, vehicle, args.dry_run)
-            stats = fly(pilot, link, seconds, log, watch, send=not args.dry_run)
+            stats = fly(pilot, link, seconds, log, _watch(pilot, vehicle, args.dry_run), send=not args.dry_run)
             print(json.dumps(stats.summary()))
             if vehicle is None:
                 return 0
@@ -160,8 +163,10 @@ def _start_vehicle(words: list[str]) -> subprocess.Popen[str]:
 
 def _serve_vehicle(own: dict[str, str], words: list[Any], link: Any) -> int:
     from slipstream.config import registry
+    from slipstream.storage.files import check_writable
     from slipstream.training.evaluate import configure
 
+    check_writable(Path(own.get("out", "flight")).with_suffix(".rec"))
     cfg, trained = configure(words)
     options = [f"{key}={own[key]}" for key in VEHICLE_KEYS if key in own]
     result = registry.find_task(cfg.task).serve_vehicle(cfg, trained, link, options)

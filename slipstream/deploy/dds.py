@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from slipstream.deploy.links import find_host
 from slipstream.deploy.messages import Message
 from slipstream.deploy.ros import OF_PILOT, TOPICS, RosMessages
 
@@ -86,10 +87,14 @@ class DdsLink:
         from cyclonedds.sub import DataReader
         from cyclonedds.topic import Topic
 
-        number = int(os.environ.get("ROS_DOMAIN_ID", "0"))
+        domain = os.environ.get("ROS_DOMAIN_ID", "0")
+        if not domain.isdecimal() or int(domain) > 232:
+            raise ValueError(f"ROS_DOMAIN_ID={domain} must be a whole number from 0 to 232")
+        number = int(domain)
         if "CYCLONEDDS_URI" not in os.environ:
             interface = 'autodetermine="true"' if address else f'name="{"lo0" if sys.platform == "darwin" else "lo"}"'
-            peers = "".join(f'<Peer address="{host}"/>' for host in (address or "127.0.0.1").split(","))
+            hosts = map(find_host, (address or "127.0.0.1").split(","))  # an unknown one would end the process
+            peers = "".join(f'<Peer address="{host}"/>' for host in hosts)
             self._domain = Domain(number, CONFIG.format(interface=interface, peers=peers))
         participant = DomainParticipant(number)
         representation = Policy.DataRepresentation(use_cdrv0_representation=True)

@@ -52,12 +52,20 @@ def open_link(transport: str, address: str, role: str) -> Link:
     return UdpLink(address or "127.0.0.1:14650", role)
 
 
+def find_host(name: str) -> str:
+    """Return the IPv4 address of a host."""
+    try:
+        return socket.gethostbyname(name or "-")
+    except (OSError, UnicodeError):
+        raise ValueError(f"address= names a host '{name}' that is not known: write it as 192.168.0.10") from None
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65_535:
         raise ValueError(f"'{address}' is no address: write it as 127.0.0.1:14650")
-    return host, int(port)
+    return find_host(host), int(port)
 
 
 class UdpLink:

@@ -41,11 +41,11 @@ class MavlinkLink:
         os.environ.setdefault("MAVLINK20", "1")  # pymavlink reads it at import
         from pymavlink import mavutil
 
-        split_address(address)
+        host, port = split_address(address)
         self.role = role
         way, component = ("udpout", 1) if role == "vehicle" else ("udpin", 191)  # MAV_COMP_ID_ONBOARD_COMPUTER
         settings = {"source_system": 1, "source_component": component, "dialect": "ardupilotmega"}
-        self.connection = mavutil.mavlink_connection(f"{way}:{address}", **settings)
+        self.connection = mavutil.mavlink_connection(f"{way}:{host}:{port}", **settings)
         self._mav, self._mavlink, self._beat = self.connection.mav, mavutil.mavlink, -math.inf
         self._attitude: Any = None
         self._sent, self._pieces, self._has_clouds = 0, (-1, bytearray()), False

@@ -18,7 +18,7 @@ import pytest
 
 from slipstream.cli import main
 from slipstream.deploy import Cloud, Command, Depth, Obstacles, Odometry, Pilot
-from slipstream.deploy.links import REMEDIES, UdpLink, split_address
+from slipstream.deploy.links import REMEDIES, UdpLink, open_link, split_address
 from slipstream.deploy.loop import FlightLog, fly, replay
 
 SMALL = ["env.map_half_m=3", "env.num_obstacles=4", "env.dyn.num_obstacles=8", "eval.map_seeds=[5]", "threads=1"]
@@ -108,6 +108,27 @@ def test_flights_over_80_moving_obstacles(transport, words):
 
 
 # -- messages, read by others ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("domain", ["x", "-1", "233"])
+def test_a_ros_domain_that_cannot_be_is_refused(domain, monkeypatch):
+    pytest.importorskip("cyclonedds")
+    monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+    with pytest.raises(ValueError, match=f"ROS_DOMAIN_ID={domain} must be"):
+        open_link("dds", "", "pilot")
+
+
+def test_a_pilot_for_this_machine_listens_here_alone():
+    link = UdpLink(f"localhost:{free_port()}")
+    assert link._socket.getsockname()[0] == "127.0.0.1"
+    link.close()
+
+
+@pytest.mark.parametrize("words", ["fault=cut@.+1", "fault=cut@8+1.2.3", "out=/nonexistent/flight", "loss=nan"])
+def test_a_vehicle_is_refused_before_it_flies(words, capsys):
+    pytest.importorskip("mujoco")
+    assert main(["fly", "--only", "vehicle", *words.split()]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_udp_carries_messages_between_its_two_ends_alone():
@@ -371,6 +392,11 @@ def test_a_dry_run_sends_nothing(exported):
         ("goal=1,2", "must be 3 numbers"),
         ("onnx=no.onnx", "no file"),
         ("address=here", "no address"),
+        ("address=no.host.invalid:14650", "'no.host.invalid' that is not known"),
+        ("transport=dds address=<x/>", "'<x/>' that is not known"),
+        ("transport=mavlink address=a:b:99", "'a:b' that is not known"),
+        ("transport=ros1 address=127.0.0.1:99", "has no effect on ros1"),
+        ("vehicle=mujoco goal=1,2,3", "a goal of its own"),
         ("shield=maybe", "env.shield=maybe must be one of"),
         ("tracked=no", "must be one of keep"),
         ("seconds=-1", "must be positive"),
@@ -382,6 +408,6 @@ def test_a_dry_run_sends_nothing(exported):
     ],
 )
 def test_words_that_are_wrong(word, message, exported, capsys):
-    words = [word] + ([] if word.startswith("onnx") else [f"onnx={exported('navigation')[0]}"])
+    words = word.split() + ([] if word.startswith("onnx") else [f"onnx={exported('navigation')[0]}"])
     assert main(["fly", *words]) == 2
     assert message in capsys.readouterr().err

@@ -54,7 +54,7 @@ class VehicleOptions:
         """Return kind, begin and end (s) of the fault."""
         if not self.fault:
             return "", math.inf, math.inf
-        found = re.fullmatch(r"(\w+)@([\d.]+)\+([\d.]+)", self.fault)
+        found = re.fullmatch(r"(\w+)@(\d+\.?\d*)\+(\d+\.?\d*)", self.fault)
         if found is None or found[1] not in FAULTS:
             raise ConfigError(f"fault={self.fault}: write KIND@START+SECONDS with one of {', '.join(FAULTS)}")
         return found[1], float(found[2]), float(found[2]) + float(found[3])
