@@ -206,3 +206,20 @@ def test_the_page_comes_back_when_the_server_does(open_page, tmp_path):
         assert page.inner_text(".status") == ""
     finally:
         second.stop()
+
+
+def test_one_group_of_drones_is_shown_at_a_time(open_page, tmp_path):
+    recording = flight(4)  # side by side, 8/3 m apart
+    recording.arrays["drone.group"] = np.array([0, 0, 1, 1], np.int32)
+    recording.meta["lidar"]["sees_moving"] = True
+    page = open_page(write_html(recording, tmp_path / "flight.html").as_uri())
+    until(page, DRAWN)
+    page.evaluate(f"{VIEW}.choose(0), {VIEW}.timeline.seek(1), {VIEW}.frame(0)")
+    sizes = f"[0, 1, 2, 3].map(k => Math.hypot(...{VIEW}.drones.instanceMatrix.array.slice(16 * k, 16 * k + 3)))"
+    assert page.evaluate(sizes) == [pytest.approx(2)] * 2 + [0, 0] and "1 of 2" in page.inner_text(".facts")
+    assert set(page.evaluate(f"[...{VIEW}.trails.geometry.attributes.kind.array]")) == {1, 3}
+    to_the_left = page.evaluate(f"{VIEW}.scanned.find(b => b[0] > .99 && Math.abs(b[2]) < .01)[3]")
+    assert to_the_left == pytest.approx(8 / 3 - 0.3, abs=0.01)  # the second drone, as a cylinder
+    page.get_by_label("only the group of the drone").click()
+    page.evaluate(f"{VIEW}.frame(0)")
+    assert page.evaluate(sizes) == [pytest.approx(2)] * 4

@@ -43,8 +43,11 @@ export class FlightView {
     this.half = meta.map_half_m ?? 20;
     this.position = filled(arrays["drone.position"]);
     this.count = this.position.count;
+    this.dronesAt = new Float32Array(3 * this.count);
     this.outcome = arrays["drone.outcome"].values;
     this.movers = arrays["mover.position"] ?? null;
+    this.group = arrays["drone.group"]?.values ?? null; // drones of one group meet one another
+    this.oneGroup = !!this.group;
     this.chosen = this._interesting();
     this.shown = [true, true, true];
     this.trail = 6;
@@ -92,6 +95,30 @@ export class FlightView {
       this.moved = true;
     });
     this.moved = true;
+  }
+
+  _sameGroup(k) {
+    return !!this.group && this.group[k] === this.group[this.chosen];
+  }
+  _visible(k) {
+    return this.shown[this.outcome[k]] && (!this.oneGroup || this._sameGroup(k));
+  }
+  // Hides the trails and marks of other groups.
+  _regroup() {
+    if (!this.group) return;
+    const n = this.count,
+      hidden = (k) => this.oneGroup && !this._sameGroup(k),
+      trail = this.trails.geometry.attributes.kind,
+      mark = this.marks.geometry.attributes.kind;
+    for (let i = 0; i < trail.count; i++) {
+      const k = (i >> 1) % n;
+      trail.array[i] = hidden(k) ? 3 : this.outcome[k];
+    }
+    for (let k = 0; k < n; k++) {
+      mark.array[k] = hidden(k) ? 4 : 3;
+      mark.array[n + k] = hidden(k) ? 4 : this.outcome[k];
+    }
+    trail.needsUpdate = mark.needsUpdate = true;
   }
 
   _interesting() {
@@ -147,6 +174,7 @@ export class FlightView {
     if (!this.live) this.cause = this._cause(this.chosen);
     this._buildTrails();
     this._buildMarks();
+    this._regroup();
     this.lines = new Lines(this.stage, 1400);
     this._paint();
   }
@@ -185,7 +213,7 @@ export class FlightView {
         alpha: { value: 0.8 },
       },
       vertexShader: `attribute float kind, row; uniform vec3 colors[3]; uniform vec3 shown; uniform float now, span, alpha; varying vec4 c;
-        void main() { int k = int(kind + .5); float s = k == 0 ? shown.x : k == 1 ? shown.y : shown.z;
+        void main() { int k = int(kind + .5); float s = k == 0 ? shown.x : k == 1 ? shown.y : k == 2 ? shown.z : 0.;
           c = vec4(k == 0 ? colors[0] : k == 1 ? colors[1] : colors[2], alpha * clamp(1. - (now - row) / span, 0.04, 1.));
           gl_Position = s > .5 ? projectionMatrix * modelViewMatrix * vec4(position, 1.) : vec4(2., 2., 2., 1.); }`,
       fragmentShader: "varying vec4 c; void main() { gl_FragColor = c;\n#include <colorspace_fragment>\n}",
@@ -229,7 +257,7 @@ export class FlightView {
       },
       vertexShader: `attribute float kind, start; uniform float now, scale; uniform vec3 shown; uniform vec3 colors[4]; varying vec3 c; varying float k;
         void main() { k = kind; int i = int(kind + .5); c = i == 0 ? colors[0] : i == 1 ? colors[1] : i == 2 ? colors[2] : colors[3];
-          float s = i == 0 ? shown.x : i == 1 ? shown.y : i == 2 ? shown.z : 1.;
+          float s = i == 0 ? shown.x : i == 1 ? shown.y : i == 2 ? shown.z : i == 3 ? 1. : 0.;
           gl_Position = now >= start && s > .5 && i != 1 ? projectionMatrix * modelViewMatrix * vec4(position, 1.) : vec4(2., 2., 2., 1.);
           gl_PointSize = scale * (i == 3 ? 7. : 13.); }`,
       fragmentShader: `varying vec3 c; varying float k; void main() { vec2 p = gl_PointCoord * 2. - 1.; float a = 1.;
@@ -277,6 +305,7 @@ export class FlightView {
   choose(k) {
     this.chosen = k;
     this.cause = this._cause(k);
+    this._regroup();
     this._paint();
     this._describe();
     this.picker.value = k + 1;
@@ -342,14 +371,16 @@ export class FlightView {
       const l = Math.hypot(vx, vy) || 1,
         c = vx / l,
         s = vy / l,
-        scale = this.shown[this.outcome[k]] ? size : 0;
+        scale = this._visible(k) ? size : 0;
       m.set([c * scale, 0, -s * scale, 0, 0, scale, 0, 0, s * scale, 0, c * scale, 0, x, z, -y, 1], 16 * k);
       if (k === this.chosen) this.at = [x, y, z];
+      this.dronesAt.set([x, y, z], 3 * k);
     }
     if (this.view === "first")
       for (let k = 0; k < n; k++) {
         const [x, y, z] = this.at,
           i = 16 * k;
+        if (k !== this.chosen && this._sameGroup(k)) continue;
         if (Math.hypot(m[i + 12] - x, m[i + 14] + y, m[i + 13] - z) < NEAR_M) m.fill(0, i, i + 11);
       }
     this.drones.instanceMatrix.needsUpdate = true;
@@ -364,7 +395,7 @@ export class FlightView {
     this.markMaterial.uniforms.now.value = this.live ? -0.5 : row + part; // live: goals alone
     this.markMaterial.uniforms.scale.value = this.stage.ratio;
     this._camera();
-    this.scanned = this.scan(...this.at);
+    this.scanned = this.scan(...this.at, row);
     this._chosenLines(row);
     const now = performance.now();
     if (!this.live && (!this.timeline.playing || now - (this._told ?? 0) > 120)) {
@@ -510,7 +541,7 @@ export class FlightView {
   }
 
   // The LiDAR of the chosen drone, cast against the recorded world: [direction x, y, z, distance] of each beam.
-  scan(x, y, z) {
+  scan(x, y, z, row) {
     const { meta, arrays } = this.recording,
       lidar = meta.lidar ?? {},
       far = (this.range = lidar.range_m ?? 4);
@@ -523,11 +554,20 @@ export class FlightView {
     }
     const seen = [],
       at = lidar.sees_moving ? (this.moverAt ?? []) : [],
+      size = arrays["mover.size"]?.values,
+      wide = 2 * (meta.body_radius_m ?? 0.3),
       found = [],
       count = lidar.azimuths ?? 36,
       fov = (Math.PI / 180) * (lidar.fov_deg ?? 360),
       first = fov < 6.283 ? fov * (0.5 / count - 0.5) : 0;
-    for (let i = 0; i < at.length; i += 3) if (Math.hypot(at[i] - x, at[i + 1] - y) < far + 1) seen.push(i);
+    const see = (place, width, height) => {
+      if (Math.hypot(place[0] - x, place[1] - y) < far + 1) seen.push([...place, width, height]);
+    };
+    for (let i = 0; i < at.length; i += 3) see(at.subarray(i, i + 3), size[(2 * i) / 3], size[(2 * i) / 3 + 1]);
+    if (lidar.sees_moving && this.group)
+      for (let k = 0; k < this.count; k++)
+        if (k !== this.chosen && this._sameGroup(k) && row < this.position.ends[k])
+          see(this.dronesAt.subarray(3 * k, 3 * k + 3), wide, wide);
     for (let h = 0; h < count; h++)
       for (const tilt of lidar.elevations_deg ?? [-10, 0, 10, 20]) {
         const a = yaw + first + (fov * h) / count,
@@ -540,18 +580,17 @@ export class FlightView {
           const t = slab(x - bx, dx, hx, slab(y - by, dy, hy, slab(z - (top + low) / 2, dz, (top - low) / 2, [0, d])));
           if (t && t[0] < d) d = t[0];
         }
-        for (const i of seen) {
+        for (const [mx, my, mz, width, height] of seen) {
           // round, as they are drawn
-          const size = arrays["mover.size"].values,
-            across = dx * dx + dy * dy,
-            rx = at[i] - x,
-            ry = at[i + 1] - y;
+          const across = dx * dx + dy * dy,
+            rx = mx - x,
+            ry = my - y;
           const along = (rx * dx + ry * dy) / across,
-            chord = ((size[(2 * i) / 3] / 2) ** 2 - rx * rx - ry * ry) / across + along * along;
+            chord = ((width / 2) ** 2 - rx * rx - ry * ry) / across + along * along;
           if (chord < 0) continue;
           const from = Math.max(along - Math.sqrt(chord), 0),
             to = Math.min(along + Math.sqrt(chord), d);
-          const t = from < to && slab(z - at[i + 2], dz, size[(2 * i) / 3 + 1] / 2, [from, to]);
+          const t = from < to && slab(z - mz, dz, height / 2, [from, to]);
           if (t && t[0] < d) d = t[0];
         }
         found.push([dx, dy, dz, d]);
@@ -589,7 +628,15 @@ export class FlightView {
       );
       if (distance < best.distance) best = { distance, text: `moving obstacle ${i + 1} at ${place(mx, my)}` };
     }
-    const near = (meta.body_radius_m ?? 0.3) + 0.5; // a row may be a few tenths of a second before the collision
+    const body = meta.body_radius_m ?? 0.3;
+    for (let j = 0; this.group && j < this.count; j++) {
+      if (j === k || this.group[j] !== this.group[k] || this.position.ends[j] < row - 1) continue;
+      const at = 3 * (row * this.count + j),
+        [mx, my, mz] = this.position.values.subarray(at, at + 3),
+        distance = Math.hypot(Math.max(Math.hypot(x - mx, y - my) - body, 0), Math.max(Math.abs(z - mz) - body, 0));
+      if (distance < best.distance) best = { distance, text: `drone ${j + 1} of its group` };
+    }
+    const near = body + 0.5; // a row may be a few tenths of a second before the collision
     if (best.distance > near && (z < 0.7 || z > 3.5))
       return { hit: true, text: z < 0.7 ? "the ground" : "the upper limit of height", where: `${z.toFixed(2)} m high` };
     if (best.distance > near && Math.max(Math.abs(x), Math.abs(y)) > this.half)
@@ -669,6 +716,15 @@ export class FlightView {
           this.beams = on;
           this.moved = true;
         }),
+        ...(this.group
+          ? [
+              toggle("only the group of the drone", true, (on) => {
+                this.oneGroup = on;
+                this._regroup();
+                this.moved = true;
+              }),
+            ]
+          : []),
         el("label", { class: "row" }, el("span", { text: "Trails" }), trail, text),
       ),
       el(
@@ -723,7 +779,7 @@ export class FlightView {
       goal = arrays["drone.goal"].values.subarray(3 * k, 3 * k + 3),
       v = ended ? [0, 0, 0] : this._velocity(k);
     const far = Math.hypot(goal[0] - x, goal[1] - y, goal[2] - z),
-      scan = this.scanned ?? this.scan(x, y, z),
+      scan = this.scanned ?? this.scan(x, y, z, row),
       nearest = Math.min(...scan.map((b) => b[3]));
     let mover = Infinity;
     if (this.moverAt)
@@ -741,6 +797,7 @@ export class FlightView {
       ["to goal", `${far.toFixed(1)} m`],
       ["speed", `${Math.hypot(...v).toFixed(2)} m/s`],
       ["nearest beam", `${nearest.toFixed(2)} m`],
+      ...(this.group ? [["group", `${this.group[k] + 1} of ${this.group[n - 1] + 1}`]] : []),
       ...(mover < Infinity ? [["nearest mover", `${mover.toFixed(2)} m`]] : []),
     ];
     this.facts.replaceChildren(...rows.flatMap(([a, b]) => [el("dt", { text: a }), el("dd", { text: b })]));
@@ -797,7 +854,7 @@ export class FlightView {
     let best = 24,
       found = -1;
     for (let k = 0; k < n; k++) {
-      if (!this.shown[this.outcome[k]]) continue;
+      if (!this._visible(k)) continue;
       const a = 3 * (row * n + k),
         at = this.stage.project(p[a], p[a + 2], -p[a + 1]);
       const d = at ? Math.hypot(at[0] - x, at[1] - y) : Infinity;

@@ -89,7 +89,7 @@ def flight_recording(
         "drone.yaw": np.arctan2(goals[:, 1] - starts[:, 1], goals[:, 0] - starts[:, 0]).astype(np.float32),
     }
     if env.swarm is not None:
-        recording.arrays["drone.group"] = env.swarm.group_of[:n].cpu().numpy().astype(np.uint16)
+        recording.arrays["drone.group"] = env.swarm.group_of[:n].cpu().numpy().astype(np.int32)
     groups = [_group("drone", "Air+Rotorcraft", "Cyan", n)]
     if env.movers.count:
         recording.columns["mover.position"] = movers
