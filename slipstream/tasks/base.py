@@ -229,6 +229,10 @@ class Task:
         `draw_film`, if TensorBoard and W&B shall get one."""
         raise ConfigError(f"task={self.name} has no scene for the viewer")
 
+    def rollout_of(self, recording: Recording) -> dict[str, Any]:
+        """Return what people observed and did in a recording, as a batch [people, steps] for rollout files."""
+        raise ConfigError(f"recordings of task={self.name} hold no actions to learn from")
+
     # -- other commands ------------------------------------------------------------------------------------------------
 
     def show_map(self, env_config: Any, out: Path) -> None:

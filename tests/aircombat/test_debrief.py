@@ -9,6 +9,7 @@ from slipstream.config.registry import find_task
 from slipstream.tasks.aircombat.agents import EvadeAgent, PursuitAgent
 from slipstream.tasks.aircombat.debrief import debrief
 from slipstream.tasks.aircombat.game import LESSONS
+from slipstream.tasks.aircombat.observation import split_view
 from slipstream.tasks.aircombat.physics.duel import GONE, begin
 from slipstream.tasks.aircombat.physics.engine import DuelConfig, DuelEngine
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S
@@ -39,12 +40,12 @@ def survives(game, since_s):
     engine = DuelEngine(1, DuelConfig(episode_s=3600.0), 0)
     engine.duels.copy_(next(x for x in game._states if int(x.clock[0]) * PHYSICS_DT_S >= since_s - 1e-6))
     engine.refresh()
-    env, never = game.env, torch.zeros(1, dtype=torch.bool)
+    never = torch.zeros(1, dtype=torch.bool)
     d = engine.duels
     while d.winner[0] < 0 and (int(d.clock[0]) < len(game._commands) or (d.missile_age != GONE).any()):
         tick = int(d.clock[0])
         enemy = game._commands[tick][1] if tick < len(game._commands) else torch.tensor(STRAIGHT)
-        engine.step(torch.stack((EvadeAgent().act(env._named(engine.view[0]))[0], enemy))[:, None].clone(), never)
+        engine.step(torch.stack((EvadeAgent().act(split_view(engine.view[0]))[0], enemy))[:, None].clone(), never)
     return bool(d.alive[0, 0])
 
 

@@ -17,7 +17,7 @@ from slipstream.config.validation import check_range
 from slipstream.envs.base import BadActionError, Outcome, StepRecord, TensorEnv
 from slipstream.envs.specs import Box, Hybrid, Observation
 from slipstream.tasks.aircombat.agents import BaseAgent, action_of, agent_class, as_action, create_agent
-from slipstream.tasks.aircombat.observation import GROUPS, SideView
+from slipstream.tasks.aircombat.observation import GROUPS, SideView, split_view
 from slipstream.tasks.aircombat.physics.duel import Duels, describe_duel
 from slipstream.tasks.aircombat.physics.engine import FACTS, DuelConfig, make_engine
 from slipstream.tasks.aircombat.rewards import BaseReward, create_reward, reward_class
@@ -167,7 +167,7 @@ class AirCombatEnv(TensorEnv):
 
     def views(self) -> tuple[SideView, SideView]:
         """Return the present observation of each side."""
-        return self._named(self.engine.view[0]), self._named(self.engine.view[1])
+        return split_view(self.engine.view[0]), split_view(self.engine.view[1])
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class AirCombatEnv(TensorEnv):
             self._command.copy_(action)
         else:
             self._command[0].copy_(action)
-            self._command[1].copy_(action_of(self.opponent, self._named(self.engine.view[1])))
+            self._command[1].copy_(action_of(self.opponent, split_view(self.engine.view[1])))
         self.engine.step(self._command, resetting, self._ticks)
         self.engine.draw_limits(resetting)
         if self.opponent is not None:
@@ -216,15 +216,7 @@ class AirCombatEnv(TensorEnv):
 
     def _acting(self, packed: Tensor) -> SideView:
         """Return the observation of the sides that act: [N, ...] or [2, N, ...]."""
-        return self._named(packed if self.sides == 2 else packed[0])
-
-    def _named(self, packed: Tensor) -> SideView:
-        view, first = SideView(), 0
-        for name, shape in GROUPS.items():
-            width = shape[0] if len(shape) == 1 else shape[0] * shape[1]
-            view[name] = packed[..., first : first + width].unflatten(-1, shape)
-            first += width
-        return view
+        return split_view(packed if self.sides == 2 else packed[0])
 
     # -- state -------------------------------------------------------------------------------------------------------
 

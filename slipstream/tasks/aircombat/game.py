@@ -202,10 +202,11 @@ class DuelGame(Game):
         states = [*self._states, self.snapshot()]
         if int(states[-1].clock[0]) * PHYSICS_DT_S < LEAST_S:
             return None
-        facts = describe_policy(None, self.env.config) | {"shown_side": 1}
+        facts, commands = describe_policy(None, self.env.config), torch.stack(self._commands)
+        facts |= {"shown_side": 1, "task": "aircombat"}
         if self.over:
-            facts["debrief"] = debrief(self._states, torch.stack(self._commands))
-        return duel_recording(states, self.names, title, facts)
+            facts["debrief"] = debrief(self._states, commands)
+        return duel_recording(states, self.names, title, facts, commands)
 
     def ratings(self, scores: Mapping[tuple[str, str], Sequence[int]]) -> dict[str, float]:
         """Return the Elo ratings of all with decided games; pursuit, or else the first opponent, is 1000."""

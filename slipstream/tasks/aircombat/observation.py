@@ -76,6 +76,16 @@ class SideView(dict[str, Tensor]):
         return self[group][place]
 
 
+def split_view(packed: Tensor) -> SideView:
+    """Return the groups of packed observations [..., WIDTH]; they share its memory."""
+    view, first = SideView(), 0
+    for name, shape in GROUPS.items():
+        width = math.prod(shape)
+        view[name] = packed[..., first : first + width].unflatten(-1, shape)
+        first += width
+    return view
+
+
 def to_named(view: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of all numbers of a grouped observation by name, midrangeRL's too, [N] each: the form of its
     loop."""

@@ -8,22 +8,31 @@ from typing import Any
 import numpy as np
 import torch
 
+from slipstream.config.help import ConfigError
 from slipstream.recordings import Recording
-from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SLOTS, Duels
+from slipstream.tasks.aircombat.observation import split_view
+from slipstream.tasks.aircombat.physics.duel import CARRIED, GOING_ON, GONE, SLOTS, Duels, Rules, begin
+from slipstream.tasks.aircombat.physics.engine import view_of_sides
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
 from slipstream.tasks.aircombat.reach.forecast import forecast
-from slipstream.tasks.aircombat.reach.table import reachable_sets
+from slipstream.tasks.aircombat.reach.table import reachable_sets, shipped_table
 
 ROW_S, DIAGRAM_S = 0.05, 0.25  # time between two rows of the tracks, and of the diagram
 STEPS = {
-    "fighter.position": 0.5, "fighter.velocity": 0.05, "fighter.rudder": 0.01,
+    "fighter.position": 0.5, "fighter.velocity": 0.05, "fighter.rudder": 0.01, "fighter.throttle": 0.01,
     "missile.position": 0.5, "missile.velocity": 0.05,
     "diagram/path": 5.0, "diagram/escape": 5.0, "diagram/missile": 5.0, "diagram/range": 5.0, "diagram/contour": 20.0,
     "reach.polygon": 5.0, "reach.mach": 0.02,
 }  # fmt: skip
 
 
-def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, facts: dict[str, Any]) -> Recording:
+def duel_recording(
+    states: Sequence[Duels],
+    names: tuple[str, str],
+    title: str,
+    facts: dict[str, Any],
+    commands: torch.Tensor | None = None,
+) -> Recording:
     """Return the recording of one game.
 
     Args:
@@ -31,6 +40,7 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
         names: of the agents of side 1 and side 2.
         title: of the recording.
         facts: for its meta data, see `describe_policy`.
+        commands: [T, 2, 3] of both sides at every tick, for `rollout_of`.
     """
     clocks = np.array([int(state.clock[0]) for state in states])
     ticks = max(1, round(ROW_S / PHYSICS_DT_S))
@@ -45,6 +55,8 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
         "missile.velocity": torch.where((rows.missile_age == GONE)[..., None], torch.nan, rows.missile_vel),
         "missile.age": rows.missile_age.to(torch.int16),
     }  # fmt: skip
+    if commands is not None:
+        columns["fighter.throttle"] = commands[(clocks[kept] - 1).clip(min=0), :, 1]
     recording = Recording("duel", title, {"": times}, {name: x.numpy() for name, x in columns.items()})
     shown = [0]
     for k in range(1, len(times)):
@@ -70,6 +82,30 @@ def duel_recording(states: Sequence[Duels], names: tuple[str, str], title: str, 
     _add_events(recording, rows, names, result)
     recording.meta = {"summary": f"{result} after {times[-1]:.0f} s", "names": list(names), "winner": winner, **facts}
     return recording
+
+
+def rollout_of(recording: Recording) -> dict[str, Any]:
+    """Return what people saw and did in a recorded game, as a batch [people, steps]: between two rows they held the
+    commands of the second one, and fired where a missile has left."""
+    columns = {name: torch.tensor(x) for name, x in recording.columns.items()}
+    people = [side for side, name in enumerate(recording.meta.get("names", ())) if name.startswith("player")]
+    if not people or "fighter.throttle" not in columns:
+        raise ConfigError("it holds no actions of people: slipstream play records them")
+    rules = Rules(episode_s=recording.meta["env"]["episode_s"])
+    age, left = columns["missile.age"].int(), columns["fighter.missiles"].int()
+    clock = torch.tensor(recording.clocks[""] / rules.dt_s).round().int()
+    duels = begin(columns["fighter.position"], columns["fighter.velocity"], left)
+    duels.rudder, duels.alive, duels.clock = columns["fighter.rudder"], columns["fighter.alive"] > 0, clock
+    duels.missile_pos, duels.missile_vel = (
+        columns[f"missile.{name}"].nan_to_num() for name in ("position", "velocity")
+    )
+    duels.missile_age = age
+    youngest = torch.where(age == GONE, rules.cooldown, age).reshape(-1, 2, CARRIED).amin(-1)
+    duels.cooldown = (rules.cooldown - youngest).clamp(min=0)
+    moves = clock.diff() > 0
+    seen = split_view(view_of_sides(duels, rules, shipped_table(torch.device("cpu")))[people, :-1][:, moves])
+    did = columns["fighter.rudder"][1:], columns["fighter.throttle"][1:], (left.diff(dim=0) < 0).float()
+    return {"observation": dict(seen), "action": torch.stack(did, -1)[moves].transpose(0, 1)[people].contiguous()}
 
 
 def reach_table(low: float, high: float) -> dict[str, np.ndarray]:

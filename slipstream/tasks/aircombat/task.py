@@ -17,6 +17,7 @@ from slipstream.tasks.aircombat.agents import is_checkpoint
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league import evaluation
 from slipstream.tasks.aircombat.league.league import League, LeagueConfig
+from slipstream.tasks.aircombat.recording import rollout_of
 from slipstream.tasks.base import Controller, Game, Task
 
 
@@ -53,6 +54,7 @@ class AirCombatTask(Task):
     shown_info = ("lost", "draw")  # of the facts of a duel, beside success
     evaluate = staticmethod(evaluation.evaluate)
     record = staticmethod(evaluation.record_game)
+    rollout_of = staticmethod(rollout_of)
     game_help = "a duel; opponent=pursuit, crank, evade, learned, ...; start=head_on or random; seconds=60; seed=0"
 
     def check_training(self, cfg: Any) -> None:
