@@ -481,12 +481,10 @@ class HostStorage:
         path = folder.absolute()
         reader = Reader(path, max_bytes=max_bytes)
         with self.writing:
-            files, listed, state = open_save(path, reader)
+            files, saved, state = open_save(path, reader)
             reader.name = str(path)
             self._replace(files, state, reader)
-            self._folders = {
-                path: Folder(listed["identity"], listed["number"], self.memory.index.tail, listed["files"])
-            }
+            self._folders = {path: saved}
             self._after_spill = self.nbytes
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """The files and bytes of a replay buffer in host memory.
 
-    replay.slip                the last save: its files of rows, the oldest piece, the sampler
-    rows-IDENTITY-NUMBER.slip  everything about a run of pieces: blocks, end flags, pieces, pending observations
+    replay.slip       the last save: its files of rows, the oldest piece, the sampler
+    rows-RANDOM.slip  everything about a run of pieces: blocks, end flags, pieces, pending observations
 
 Each save adds one file of the rows that are new. Every file appears complete or not at all, so a save that is killed
 leaves the one before. Nothing in a file is trusted: all numbers are checked before they reach native code.
@@ -32,7 +32,7 @@ from slipstream.storage.tree import load_state, store_state
 Memory = Any  # that of host_storage.py, which imports this file
 KIND = "rply"
 LIST_FILE = "replay.slip"
-_ROWS_FILE = re.compile(r"rows-([0-9a-f]{32})-(\d{8,18})\.slip")
+_ROWS_FILE = re.compile(r"rows-[0-9a-f]{32}\.slip")
 
 FullBlock = tuple[Key, int, int]  # the key, the first row, the section of the file
 
@@ -41,8 +41,6 @@ FullBlock = tuple[Key, int, int]  # the key, the first row, the section of the f
 class Folder:
     """The state of one folder, as this buffer last saved it."""
 
-    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
-    number: int = 0  # of the last save
     piece: int = 0  # the first piece that is not in its files
     files: list[list[Any]] = field(default_factory=list)  # [name, one past its last piece]
 
@@ -208,19 +206,14 @@ def write_save(
     """Save into a folder what is new since `folder`; return its new state, the file of rows, if one was needed, and the
     full blocks in it."""
     prepare_folder(path)
-    listed: dict[str, Any] = {"identity": folder.identity, "number": 0}
-    with contextlib.suppress(FileNotFoundError):
-        listed = read_list(path, Reader(path / LIST_FILE))
-    if (listed["identity"], listed["number"]) != (folder.identity, folder.number):
-        # another buffer was saved here, this one by another process, or the last save is gone: start again beside it
-        # and remove it at the end
-        folder = Folder(number=listed["number"])
+    files = [f for f in folder.files if f[1] > memory.index.head]
+    if not all((path / name).is_file() for name, _ in files):  # removed, or another buffer was saved here
+        folder, files = Folder(), []
     rows: Path | None = None
     full: list[FullBlock] = []
     first, last = max(folder.piece, memory.index.head), memory.index.tail
-    number, files = folder.number + 1, [f for f in folder.files if f[1] > memory.index.head]
     if last > first:
-        rows = path / f"rows-{folder.identity}-{number:08d}.slip"
+        rows = path / f"rows-{uuid.uuid4().hex}.slip"
         with atomic_file(rows) as file:
             writer = TensorFileWriter(file, KIND)
             head, full = write_rows(memory, writer, first)
@@ -229,13 +222,13 @@ def write_save(
     with atomic_file(path / LIST_FILE) as file:
         writer = TensorFileWriter(file, KIND)
         state = store_state(writer, export_state(memory, sampler, lock))
-        writer.finish({"identity": folder.identity, "number": number, "files": files, "state": state})
+        writer.finish({"files": files, "state": state})
     kept = {name for name, _ in files}
     for other in path.iterdir():
         if _ROWS_FILE.fullmatch(other.name) and other.name not in kept:
             with contextlib.suppress(OSError):  # gone meanwhile, or a folder
                 other.unlink()
-    return Folder(folder.identity, number, max(folder.piece, last), files), rows, full
+    return Folder(max(folder.piece, last), files), rows, full
 
 
 def write_bytes(memory: Memory, sampler: Sampler, lock: threading.Lock) -> np.ndarray:
@@ -256,23 +249,16 @@ def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:
         return files, load_state(container, container.head["state"])
 
 
-def read_list(path: Path, reader: Reader) -> dict[str, Any]:
-    """Read the list of the last save. Raises FileNotFoundError if there is none."""
+def open_save(path: Path, reader: Reader) -> tuple[list[RowsFile], Folder, Any]:
+    """Return (files of rows, the folder, the state) of the last save. Raises FileNotFoundError if there is none."""
     reader.name = str(path / LIST_FILE)
     container = TensorFile.open(path / LIST_FILE, KIND, reader=reader)
     with reader.parsing("the list of files"):
-        listed = dict(container.head)
-        reader.integer(listed["number"], "the number of the save", 0, 10**17)
-        for name, last in (*listed["files"], [f"rows-{listed['identity']}-00000000.slip", 0]):
+        listed = [list(entry) for entry in container.head["files"]]
+        for name, last in listed:
             if not _ROWS_FILE.fullmatch(reader.text(name, "a file")):
                 reader.fail(f"{name!r} is not the name of a file of rows")
             reader.integer(last, "a piece")
-    return {**listed, "container": container}
-
-
-def open_save(path: Path, reader: Reader) -> tuple[list[RowsFile], dict[str, Any], Any]:
-    """Return (files of rows, the list of the last save, its state)."""
-    listed = read_list(path, reader)
-    files = [RowsFile.open(path / name, reader) for name, _ in listed["files"]]
+    files = [RowsFile.open(path / name, reader) for name, _ in listed]
     with reader.parsing("the list of files"):
-        return files, listed, load_state(listed["container"], listed["state"])
+        return files, Folder(listed[-1][1] if listed else 0, listed), load_state(container, container.head["state"])
