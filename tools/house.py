@@ -48,7 +48,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "models": 1211,
     "monitor": 438,
     "recordings": 279,
-    "replay": 2614,  # with `capacity_bytes` and slices of a ring on a device
+    "replay": 2603,  # with `capacity_bytes` and slices of a ring on a device
     "rollouts": 723,
     "storage": 3206,
     # of it 1,600 for own worlds, 100 for own drones (a file, bodies), 240 for real drones, 130 for opponents drawn at
