@@ -173,7 +173,7 @@ def test_a_number_of_drones_that_is_no_multiple_is_refused():
 def test_groups_cross_in_the_middle():
     start, goal = crossing_starts(16, 4, 6.0)
     assert torch.equal(start[:, :2], -goal[:, :2]) and (start[:, :2].abs().amax(1) == 10).all()
-    assert start[:4, :2].tolist() == [[-10, -10], [10, -10], [10, 10], [-10, 10]]
+    assert start[:4, :2].tolist() == [[-5, -10], [10, -5], [5, 10], [-10, 5]]
     assert len({tuple(x) for x in start.tolist()}) == 16
 
 

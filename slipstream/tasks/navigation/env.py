@@ -661,11 +661,8 @@ def crossing_starts(num_drones: int, size: int, map_half_m: float) -> tuple[Tens
     opposite side; each group is turned a little further."""
     drone = torch.arange(num_drones)
     share = (drone % size / size + drone // size / num_drones) * 4  # of the way around the square, in sides
-    side, along = share.long(), 2 * (share % 1) - 1
-    one = torch.ones_like(along)
-    corners = torch.stack(
-        (torch.stack((along, -one)), torch.stack((one, along)), torch.stack((-along, one)), torch.stack((-one, -along)))
-    )
-    flat = corners[side, :, drone] * (map_half_m + START_MARGIN_M)
+    side, along = share.long(), share % 1 - 0.5  # the middle half of each side: from a corner the time is too short
+    onward = torch.tensor(((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)))  # on sides 0 to 3, and outward
+    flat = (along[:, None] * onward[side] + onward[side - 1]) * (map_half_m + START_MARGIN_M)
     height = torch.full((num_drones, 1), 2.0)
     return torch.cat((flat, height), 1), torch.cat((-flat, height), 1)
