@@ -69,6 +69,8 @@ def test_the_chinese_one_says_the_same():
         code = [re.sub(r"\s*#.*", "", line) for block in blocks for line in block.splitlines()]
         links = re.findall(r"\]\(([^)]+)\)", text.replace("docs/zh/", "docs/"))
         links = [link for link in links if not link.startswith("README")]
-        return code, links, re.findall(r"\*\*[\d. /]+\*\*", text), text.count("\n|"), text.count("\n#")
+        rows = re.sub(r"\]\([^)]*\)|`[^`]*`", "", "".join(re.findall(r"^\|.*\n", text, re.MULTILINE)))
+        rows = re.sub(r"([\d.]+) (M\b|万)", lambda x: f"{float(x[1]) / (1 if x[2] == 'M' else 100):g}", rows)
+        return code, links, sorted(re.findall(r"\d[\d,.]*\d|\d", rows)), text.count("\n|"), text.count("\n#")
 
     assert facts((ROOT / "README.zh-CN.md").read_text(encoding="utf-8")) == facts(README)
