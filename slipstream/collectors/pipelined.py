@@ -257,11 +257,11 @@ class PipelinedDataCollector(Collector):
         self.device = None if device is None else torch.empty(0, device=device).device
         self.frames_per_batch = getattr(base_collector, "frames_per_batch", 0)
         self.episodes: EpisodeStatistics | None = None
-        is_ours = isinstance(base_collector, SyncDataCollector)
         # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
-        self.staleness = 0 if on_policy else max_staleness if is_ours else UNLIMITED
+        self.staleness = 0 if on_policy else UNLIMITED
         self._source: Source
         if isinstance(base_collector, SyncDataCollector):
+            self.staleness = min(self.staleness, max_staleness)
             self.episodes = EpisodeStatistics(base_collector.env.num_envs, base_collector.env.device)
             self._source = RolloutSource(base_collector, self.device, threads, self.staleness > 0, seed)
         else:
@@ -273,9 +273,7 @@ class PipelinedDataCollector(Collector):
                     stacklevel=2,
                 )
         if self._source.in_thread and getattr(base_collector, "return_same_td", False):
-            raise ValueError(
-                "batches of return_same_td=True would be overwritten while the learner reads them: leave it out"
-            )
+            raise ValueError("return_same_td=True would overwrite batches while the learner reads them: leave it out")
         if not self._source.in_thread and self.staleness > 1:
             raise ValueError(f"max_staleness={max_staleness} gains nothing on a GPU, where rollouts queue up: use 1")
         # The weights, and copies of their versions, which nobody writes to.
@@ -343,9 +341,10 @@ class PipelinedDataCollector(Collector):
         if self.version >= self._taken:
             raise RuntimeError("publish() once for each batch, after its update: these weights are already published")
         if self._learning:
+            weights = [torch.empty_like(x) for x in self._learning]
             with torch.no_grad():
-                self._versions[self._taken] = [torch.empty_like(x) for x in self._learning]
-                torch._foreach_copy_(self._versions[self._taken], self._learning)  # a few kernels on a GPU
+                torch._foreach_copy_(weights, self._learning)  # a few kernels on a GPU
+            self._versions[self._taken] = weights
         self.version = self._taken
         if self._taken:
             self._allow(self._taken + 1 + self.staleness)
@@ -398,7 +397,7 @@ class PipelinedDataCollector(Collector):
     @property
     def acting(self) -> Any:
         """The copy of the policy that acts."""
-        return self._source.acting or self.policy
+        return self.policy if self._source.acting is None else self._source.acting
 
     def act_with(self, policy: Any) -> None:
         """Let the base act with another form of `acting`; that takes over its weights by itself."""

@@ -225,7 +225,7 @@ def test_a_loop_left_early_continues_where_it_was(pipeline):
 
 def test_a_base_with_one_memory_is_refused(counter_env):
     base = SyncDataCollector(counter_env(3), UpdateCounter(), 12, return_same_td=True)
-    with pytest.raises(ValueError, match="return_same_td=True would be overwritten"):
+    with pytest.raises(ValueError, match="return_same_td=True would overwrite"):
         PipelinedDataCollector(base)
 
 

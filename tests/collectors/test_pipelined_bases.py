@@ -111,11 +111,6 @@ def test_a_base_with_a_policy_warns_unless_on_policy():
         PipelinedDataCollector(Base(nn.Linear(1, 1)), on_policy=True).shutdown()
 
 
-def test_a_base_with_one_memory_is_refused():
-    with pytest.raises(ValueError, match="return_same_td=True"):
-        PipelinedDataCollector(Base(return_same_td=True), on_policy=True)
-
-
 def test_shutting_down_shuts_down_the_base():
     base = Base()
     collector = PipelinedDataCollector(base)

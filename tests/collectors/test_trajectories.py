@@ -8,17 +8,6 @@ from tensordict import TensorDict
 from slipstream.collectors import SyncDataCollector, split_trajectories
 
 
-def test_batches_are_cut_at_episode_ends_and_padded(counter_env, policy):
-    batch = SyncDataCollector(counter_env(2), policy, 12, split_trajs=True).rollout()
-    # Env 0: two frames, reset, two frames, reset. Env 1: three frames, reset, two frames.
-    assert batch.batch_size == (4, 3)
-    assert batch["mask"].int().tolist() == [[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 1, 0]]
-    assert batch["reward"].tolist() == [[1, 2, 0], [1, 2, 0], [11, 12, 13], [11, 12, 0]]
-    assert batch["observation", "count"][:, 0].tolist() == [[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0]]
-    assert batch["next", "observation", "count"][2, :, 2].tolist() == [1, 2, 3]
-    assert batch["done"].int().tolist() == [[0, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
-
-
 def test_split_batches_are_the_callers_own(counter_env, policy):
     collector = SyncDataCollector(counter_env(2), policy, 12, split_trajs=True, return_same_td=True)
     first = collector.rollout()

@@ -35,15 +35,6 @@ def as_navrl(policy):
     return theirs
 
 
-def test_the_number_of_weights_is_the_sum_over_its_layers(policy):
-    convolutions = (15 * 4 + 4) + (15 * 4 * 16 + 16) + (15 * 16 * 16 + 16)
-    lidar = 288 * 128 + 128 + 2 * 128
-    moving = 50 * 128 + 128 + 2 * 128 + 128 * 64 + 64 + 2 * 64
-    trunk = 200 * 256 + 256 + 2 * 256 + 256 * 256 + 256 + 2 * 256
-    heads = 2 * (256 * 3 + 3) + 257
-    assert sum(p.numel() for p in policy.parameters()) == convolutions + lidar + moving + trunk + heads == 177_383
-
-
 def test_the_network_equals_one_written_down_from_the_paper(policy):
     w = policy.state_dict()
     x, f = observation(), torch.nn.functional

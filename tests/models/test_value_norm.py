@@ -8,15 +8,6 @@ from slipstream.models.policy import ValueNorm
 ALL = torch.ones(4, dtype=torch.bool)
 
 
-def test_one_batch_is_enough_to_know_its_mean_and_deviation():
-    norm = ValueNorm()
-    norm.update(torch.tensor([2.0, 4.0, 6.0, 8.0]), ALL)
-    mean, deviation = norm.statistics()
-    assert norm.debiasing_term.item() == pytest.approx(0.005)
-    assert mean.item() == pytest.approx(5.0, rel=1e-4)  # without the correction it would be 0.025
-    assert deviation.item() == pytest.approx(5**0.5, rel=1e-3)
-
-
 def test_two_batches_are_weighed_exponentially():
     norm = ValueNorm(beta=0.5)
     norm.update(torch.full((4,), 1.0), ALL)

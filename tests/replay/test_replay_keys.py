@@ -64,15 +64,6 @@ def test_a_next_key_that_is_no_successor_comes_back():
     assert same_bits(drawn["next_x"].numpy(), episode["next_x"])
 
 
-def test_nested_keys_and_the_final_row_as_one_more():
-    x = np.random.default_rng(0).normal(size=(11, 30)).astype(np.float32)
-    buffer = ReplayBuffer(100)
-    buffer.add({"observation": {"deep": {"x": x}}, "action": np.arange(10)})
-    drawn = buffer.get(np.arange(10))
-    assert same_bits(drawn["observation", "deep", "x"].numpy(), x[:-1])
-    assert same_bits(drawn["next", "observation", "deep", "x"].numpy(), x[1:])
-
-
 @pytest.mark.parametrize(
     "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.uint8, torch.bool, torch.int64]
 )

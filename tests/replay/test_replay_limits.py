@@ -57,43 +57,6 @@ def test_data_faster_than_sealing_do_not_evict_others(every, monkeypatch):
             assert column.get("backlog_bytes", 0) <= limit // 16
 
 
-def noise(rng, *shape):
-    return rng.integers(0, 256, (*shape, 84, 84), np.uint8)
-
-
-def lidar(rng, *shape):
-    hit = rng.random((*shape, 144), np.float32)
-    return np.where(hit < 0.3, hit, 0)
-
-
-@pytest.mark.parametrize(("make", "length"), [(noise, 300), (lidar, 3000)])
-@pytest.mark.parametrize("by", ["episodes", "one large batch"])
-def test_memory_stays_near_a_limit_of_100_mb(make, length, by, monkeypatch):
-    """At full speed, with the real sealer: from 0.8 of the limit, once it is full, to the limit and 32 MiB."""
-    limit, nbytes = 100_000_000, []
-    x = make(np.random.default_rng(0), 16, length + 1)  # 34 and 28 MB, noise does not compress
-    append = blocks.BlockColumn.append
-
-    def watched(column, frames):
-        first = append(column, frames)
-        nbytes.append(buffer.nbytes)
-        return first
-
-    monkeypatch.setattr(blocks.BlockColumn, "append", watched)
-    with ReplayBuffer(capacity_bytes=limit) as buffer:
-        if by == "episodes":
-            for k in range(320):
-                buffer.add({"observation": x[k % 16], "reward": np.zeros(length, np.float32)})
-        else:
-            frames = torch.from_numpy(x).repeat(16, 1, 1, *[1] * (x.ndim - 3))
-            zeros = torch.zeros(256, length)
-            batch = {"observation": frames[:, :-1], "reward": zeros, "next": {"observation": frames[:, 1:]}}
-            buffer.extend(batch)
-        assert len(buffer) < buffer.stats()["steps_ever"]
-        full = next(k for k, n in enumerate(nbytes) if n > 0.95 * limit)
-        assert 0.8 * limit < min(nbytes[full:]) and max(nbytes) < limit + 2**25
-
-
 def test_a_batch_in_parts_is_the_same_steps(monkeypatch):
     """With a limit in bytes a batch longer than a part is added in parts: no step, end or successor differs."""
     monkeypatch.setattr(host_storage, "_MOST_WAITING", 700)

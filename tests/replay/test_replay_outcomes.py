@@ -67,15 +67,6 @@ def test_done_and_truncated_do_not_bootstrap_through_ends(storage):
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_n_step_returns_stop_at_ends_under_next(storage):
-    with ReplayBuffer(100, storage=storage) as buffer:
-        after = {"reward": REWARD, "done": TERMINATED | TRUNCATED, "truncated": TRUNCATED}
-        buffer.extend(make_batch({}, after))
-        batch = buffer.get(torch.tensor([0]), n_step=3, gamma=GAMMA)
-        assert batch["reward"].item() == 1 + GAMMA * 2 and batch["discount"].item() == 0
-
-
-@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("key", ["reward", "done"])
 def test_flags_of_another_number_are_refused(storage, key):
     after = {"reward": REWARD, "done": TERMINATED}
@@ -153,23 +144,6 @@ def test_flags_of_several_agents_are_refused(storage):
     batch["next", "agents", "done"] = torch.zeros(2, 4, 3, dtype=torch.bool)
     with ReplayBuffer(100, storage=storage) as buffer, pytest.raises(KeyError, match="'done' or 'terminated' and"):
         buffer.extend(batch)
-
-
-def test_an_episode_in_torchrls_layout_keeps_its_outcomes():
-    episode = make_batch({"done": TERMINATED & False}, {"reward": REWARD, "done": TERMINATED})[0, :2]
-    with ReplayBuffer(100) as buffer:
-        buffer.add(episode)
-        assert steps_of(buffer) == {1.0: pytest.approx(0.99), 2.0: 0.0}
-
-
-def test_an_episode_that_is_refused_does_not_fix_the_keys():
-    frames, reward = torch.zeros(3, 2), torch.arange(2.0)
-    wrong = {"observation": frames, "done": reward > 0, "terminated": reward < 5}
-    with ReplayBuffer(100) as buffer:
-        with pytest.raises(ValueError, match="'done' contradicts 'terminated' in 1 steps"):
-            buffer.add(wrong)
-        buffer.add({"observation": frames, "reward": reward, "done": reward > 0})
-        assert steps_of(buffer) == {0.0: pytest.approx(0.99), 1.0: 0.0}
 
 
 def test_ends_count_even_if_their_keys_are_not_kept():

@@ -23,23 +23,6 @@ def live(buffer, steps):
     return range(len(steps) - len(buffer), len(steps))
 
 
-@pytest.mark.parametrize("number", [1, 2, 7])
-@pytest.mark.parametrize("end", [0.02, 0.5])
-@pytest.mark.parametrize("width", [3, 30])
-def test_every_valid_step_comes_back_with_its_successor(number, end, width):
-    buffer, steps = filled(number, number, 300, end=end, width=width)
-    drawn = buffer.get(np.array(live(buffer, steps)))
-    assert steps_of(drawn) == plain([steps[i] for i in live(buffer, steps)])
-    assert min(len(steps), 200) <= len(buffer) <= 300
-
-
-def test_the_newest_step_is_drawable_before_its_stream_goes_on():
-    worlds, buffer = Worlds(3, end=0.0), ReplayBuffer(100)
-    buffer.extend(worlds.batch(1))
-    assert len(buffer) == 3
-    assert steps_of(buffer.get(np.arange(3))) == plain(worlds.steps[0])
-
-
 def test_observations_are_kept_once():
     buffer, _ = filled(0, number=8, capacity=10_000, batches=50, end=0.0)
     stats = buffer.stats()
