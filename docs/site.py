@@ -14,6 +14,8 @@ from typing import Any
 from markdown.extensions.toc import slugify_unicode
 from mkdocs.structure.files import File, Files, InclusionLevel
 
+from slipstream import __version__
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?(\))")
 START = "README.md"
@@ -32,7 +34,8 @@ SECTIONS = {  # of settings.md: words of a run, and the part of its config that 
 
 
 def on_config(config: Any) -> Any:
-    """Let Chinese headings have anchors of their words, as on GitHub."""
+    """Let Chinese headings have anchors of their words, as on GitHub; name the version at the foot of each page."""
+    config.copyright = f"Slipstream {__version__}, MIT license"
     config.mdx_configs["toc"]["slugify"] = slugify_unicode
     return config
 

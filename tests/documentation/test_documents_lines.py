@@ -84,8 +84,14 @@ SECTIONS = {  # of NavRL's YAML files; every key of them
     "wandb": {"project": "NavRL", "name": "train", "entity": "me", "mode": "disabled", "run_id": "null"},
     "drone": {"model_name": "Hummingbird"},
     "sensor": {"lidar_range": 4.0},
-    "sim": {"dt": 0.016, "substeps": 1, "use_gpu_pipeline": "True", "gravity": [0, 0, -9.81], "device": "cuda:0"},
+    "sim": {"dt": 0.016, "gravity": [0, 0, -9.81], "device": "cuda:0"},
 }
+SIM = """substeps replicate_physics use_flatcache use_gpu_pipeline solver_type use_gpu bounce_threshold_velocity
+friction_offset_threshold friction_correlation_distance enable_stabilization enable_scene_query_support
+gpu_max_rigid_contact_count gpu_max_rigid_patch_count gpu_found_lost_pairs_capacity
+gpu_found_lost_aggregate_pairs_capacity gpu_total_aggregate_pairs_capacity gpu_max_soft_body_contacts
+gpu_max_particle_contacts gpu_heap_capacity gpu_temp_buffer_capacity gpu_max_num_partitions""".split()
+SECTIONS["sim"] |= dict.fromkeys(SIM, 1)
 TOP = "defaults: [_self_, drone, ppo, sim]\nheadless: True\ndevice: cpu\nseed: 0\nmax_frame_num: 12e8\n"
 PPO = """algo:
   feature_extractor: {learning_rate: 5e-4, dyn_obs_num: 5}
@@ -115,7 +121,14 @@ def test_the_yaml_files_of_navrl_are_read(tmp_path):
         "env.dyn.local_range",
     ):
         assert name in text
-    assert "sim.dt" not in text
+    assert "sim.dt" not in text and all(f"sim.{name}" in text for name in SIM)
+
+
+def test_all_61_keys_of_navrl_are_covered():
+    algo = sum(line.count(":") for line in PPO.splitlines()[1:]) - 3  # without the names of three sections
+    answered = 3  # sensor.lidar_hres, lidar_vbeams, lidar_vfov: test_the_beams_of_navrl_are_answered
+    top = 6  # headless, device, seed, max_frame_num, eval_interval, save_interval
+    assert sum(map(len, SECTIONS.values())) + algo + answered + top == 61
 
 
 @pytest.mark.parametrize("word", ["sensor.lidar_hres=10", "sensor.lidar_vbeams=4", "sensor.lidar_vfov=[-10,20]"])
