@@ -112,9 +112,9 @@ class LoadedPolicy:
             return f"task={shorten(self.task, 80)}"
         names = [name for name in getattr(env, "spec_settings", ()) if name in given]
         theirs, mine = (flat_settings({name: section[name] for name in names}, "env.") for section in (given, own))
-        other = [key for key in {**theirs, **mine} if _listed(theirs.get(key)) != _listed(mine.get(key))]
-        words = [f"{key}={show(theirs.get(key))}" for key in other]
-        return shorten(" ".join(words), 400, placeholder=" …")
+        with reading_state(self.path):  # a tensor in the place of a number
+            other = [key for key in {**theirs, **mine} if _listed(theirs.get(key)) != _listed(mine.get(key))]
+        return shorten(" ".join(f"{key}={show(theirs.get(key))}" for key in other), 400, placeholder=" …")
 
     def _check_navrl(self, observation_spec: Specs, action_spec: Spec) -> None:
         gives = {name: spec.shape for name, spec in observation_spec.items()} | {"action": action_spec.shape}

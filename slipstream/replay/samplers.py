@@ -61,6 +61,8 @@ class Sampler:
             raise ValueError(
                 f"the state is of a {state['kind']}, this buffer has a {type(self).__name__}: build it with that sampler"
             )
+        if state["rng"]["state"]["inc"] % 2 == 0:  # a generator that could give one number for ever
+            raise ValueError("the state of its random numbers is damaged")
         self.rng.bit_generator.state = state["rng"]
 
 
@@ -106,12 +108,10 @@ class PrioritizedSampler(Sampler):
     def draw(self, number: int, head: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
         """See `Sampler`. Stratified: one draw from each of `number` equal shares of the priorities."""
         tree = self._tree
-        targets = (np.arange(number) + self.rng.random(number)) * (tree.total / number)
-        leaves = tree.find(targets)
+        leaves = tree.find((np.arange(number) + self.rng.random(number)) * (tree.total / number))
         steps = head + (leaves - head) % tree.size
         chance = tree[leaves] / tree.total
-        smallest = tree.least / tree.total
-        weights = (chance / smallest) ** -self.beta  # (steps P)^-beta over the same of the smallest P
+        weights = (chance / (tree.least / tree.total)) ** -self.beta  # (steps P)^-beta over the same of the smallest P
         return steps, weights.astype(np.float32)
 
     def added(self, head: int, tail: int, first: int) -> None:

@@ -88,10 +88,7 @@ class _Unpickler(pickle.Unpickler):
             "numpy.ndarray": _Maker(
                 reader, lambda *_: reader.fail("it makes an array of a size that the file chooses")
             ),
-            "_codecs.encode": _Maker(reader, lambda text, _: text.encode("latin1")),  # bytes in protocol 2
-            "builtins.bytes": _Maker(reader, lambda: b""),
         }
-        self._names["__builtin__.bytes"] = self._names["builtins.bytes"]
         for core in ("numpy.core", "numpy._core"):
             self._names[f"{core}.multiarray._reconstruct"] = _Maker(reader, lambda *_: _Array(reader))
             self._names[f"{core}.multiarray.scalar"] = _Maker(

@@ -36,31 +36,15 @@ _sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)  # Linux 
 
 
 class FileSystem:
-    """The system calls of a save, one method each."""
+    """The system calls of a save."""
 
-    def create(self, path: Path) -> int:
+    write, fsync, replace = staticmethod(os.write), staticmethod(os.fsync), staticmethod(os.replace)
+    unlink, symlink = staticmethod(os.unlink), staticmethod(os.symlink)
+
+    @staticmethod
+    def create(path: Path) -> int:
         """Create a file for writing, with the permissions that the umask leaves."""
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-
-    def write(self, fd: int, data: Any) -> int:
-        """Write some of `data`; return the number of bytes written."""
-        return os.write(fd, data)
-
-    def fsync(self, fd: int) -> None:
-        """Return once everything written to `fd` is on the disk."""
-        os.fsync(fd)
-
-    def replace(self, source: Path, target: Path) -> None:
-        """Rename over `target` in one step."""
-        os.replace(source, target)
-
-    def unlink(self, path: Path) -> None:
-        """Remove a name."""
-        os.unlink(path)
-
-    def symlink(self, target: str, link: Path) -> None:
-        """Make `link` point to `target`."""
-        os.symlink(target, link)
 
 
 DISK = FileSystem()  # tests put one that fails in its place

@@ -37,7 +37,6 @@ from slipstream.storage.errors import DamagedFileError, SaveError, TooLargeError
 VERSION = 4
 START = b'{"__metadata__":{"slipstream":'  # the header of every file of ours begins so
 _TABLE = r"\"pieces\":\""  # before the table in the text of a header
-_OLDER = b"\x89SLIP"  # how files began before version 3, then the digit of their version
 HASH = "slipstream.header_sha256"
 HASH_BYTES = 32
 ALIGN = 64  # where the data begin
@@ -516,8 +515,6 @@ class TensorFile:
     def _read_header(self) -> None:
         reader, size = self.reader, self._size
         begin = self._read(0, min(size, 8 + len(START))).tobytes()
-        if begin.startswith(_OLDER):
-            reader.version(begin[len(_OLDER)] - ord("0"), VERSION)
         if begin[8:] != START:
             reader.fail(f"this is not a Slipstream file (wrong first bytes), or it is cut short to {size} bytes")
         (length,) = struct.unpack("<Q", begin[:8])

@@ -21,25 +21,6 @@ def save_each(states, folder, **options):
     return kept
 
 
-def shares(state):
-    a, b = state["a"].clone(), state["b"].clone()
-    state["a"].add_(1)
-    changed = not torch.equal(state["b"], b)
-    state["a"].copy_(a)
-    return changed
-
-
-def test_storage_that_comes_to_be_shared_and_is_parted_again(tmp_path):
-    flat = torch.arange(8.0)
-    whole = {"a": flat, "b": flat}
-    parts = {"a": flat[:6], "b": flat[2:]}
-    apart = {"a": torch.arange(8.0), "b": torch.arange(8.0)}
-    kept = save_each(iter([apart, whole, parts, apart, parts]), tmp_path, full_every=2)
-    loaded = [load_checkpoint(path) for _, path in kept]
-    assert all(same(there, state) for there, (state, _) in zip(loaded, kept, strict=True))
-    assert [shares(state) for state in loaded] == [False, True, True, False, True]
-
-
 def test_a_tensor_that_is_pointed_at_other_memory_is_read_from_there(tmp_path):
     weight = torch.zeros(50)
 

@@ -72,19 +72,8 @@ def test_a_difference_is_not_taken_against_a_file_that_is_gone(tmp_path):
     assert same(load_checkpoint(tmp_path / "c_2.pt"), state)
 
 
-def test_other_tensors_make_a_complete_file(tmp_path):
-    with AsyncCheckpointSaver(full_every=10) as saver:
-        saver.save_async({"a": torch.ones(100)}, tmp_path / "c_1.pt")
-        saver.save_async({"a": torch.ones(101)}, tmp_path / "c_2.pt")
-        saver.wait()
-        assert saver.get_stats()["full"] == 2
-
-
-def test_checkpoints_of_plain_torch_load(tmp_path):
-    state = {"w": torch.ones(3), "n": 1}
-    torch.save(state, tmp_path / "new.pt")
-    torch.save(state, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    assert same(load_checkpoint(tmp_path / "new.pt"), state)
+def test_a_torch_file_of_before_1_6_is_refused_with_the_remedy(tmp_path):
+    torch.save({"w": torch.ones(3)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(CheckpointError, match=r"before version 1\.6.*save it again with torch\.save"):
         load_checkpoint(tmp_path / "old.pt")
 

@@ -65,7 +65,7 @@ def start(words, log, kill_at_call=0) -> int:
         return call
 
     for name in CALLS:
-        setattr(FileSystem, name, counted(getattr(FileSystem, name)))
+        setattr(FileSystem, name, staticmethod(counted(getattr(FileSystem, name))))
     code = main(words)
     Path(f"{log}.calls").write_text(str(next(calls) - 1))
     os._exit(code)

@@ -84,12 +84,12 @@ def test_a_training_stops_with_a_sentence_and_resumes(tmp_path, monkeypatch, cap
 
     def counted(fs, path):
         ckpts.append(path) if ".ckpt_" in path.name else None
-        return failing(fs, path) if call == "create" else create(fs, path)
+        return failing(fs, path) if call == "create" else create(path)
 
     def failing(fs, *args):
         if len(ckpts) > 2:
             raise OSError(number, os.strerror(number))
-        return plain(fs, *args)
+        return plain(*args)
 
     with monkeypatch.context() as patch:
         patch.setattr(FileSystem, call, failing)
@@ -106,7 +106,7 @@ def test_a_slow_disk_delays_no_file_beyond_the_end(tmp_path, monkeypatch):
 
     def slow(fs, fd):
         time.sleep(0.05)
-        plain(fs, fd)
+        plain(fd)
 
     monkeypatch.setattr(FileSystem, "fsync", slow)
     assert main(["train", *TINY, f"root={tmp_path}", "name=run"]) == 0

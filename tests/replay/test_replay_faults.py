@@ -161,7 +161,7 @@ def test_a_full_disk_is_told_and_leaves_the_last_save(tmp_path, monkeypatch):
     buffer.save(tmp_path)
     buffer.extend(batch(10))
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        patched.setattr(files.DISK, "fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(OSError, match="No space left"):
             buffer.save(tmp_path)
     assert check(ReplayBuffer(1000).load(tmp_path)) == 9

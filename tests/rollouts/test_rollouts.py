@@ -196,16 +196,6 @@ def test_only_the_pieces_asked_for_are_read(storage, monkeypatch):
     assert read == [9 // 14, 30 // 14]  # 14 environments of 18 KB are a piece
 
 
-def test_many_tensors_some_learning_some_there_twice(storage):
-    twice = torch.arange(12.0).reshape(4, 3)
-    many = {f"x{i}": torch.full((4, 3), float(i)) for i in range(1100)}
-    storage.save({"weights": torch.ones(4, 3, requires_grad=True) * 2, "a": twice, "b": twice, **many}, 0)
-    got = storage.load(0)
-    assert torch.equal(got["weights"], torch.full((4, 3), 2.0)) and not got["weights"].requires_grad
-    assert torch.equal(got["a"], twice) and torch.equal(got["b"], twice)
-    assert all(torch.equal(got[name], value) for name, value in many.items())
-
-
 def test_keys_are_chosen_by_name_branch_or_dots(storage):
     batch = world()
     storage.save(batch, 0)

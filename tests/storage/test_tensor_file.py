@@ -124,9 +124,6 @@ def test_another_kind_is_refused_by_name(tmp_path):
 
 def test_a_file_of_another_version_says_so(tmp_path):
     path = tmp_path / "c.slip"
-    path.write_bytes(b"\x89SLIP2\r\n" + bytes(100))
-    with pytest.raises(DamagedFileError, match="an older version of Slipstream, with version 2"):
-        TensorFile.open(path, "test")
     for version, word in ((3, "an older version .* make it again"), (99, "a newer version .* update")):
         write(path)
         forge(path, lambda x, version=version: x.description.__setitem__("version", version))
@@ -168,14 +165,6 @@ def test_a_forged_index_is_refused_in_one_sentence(what, tmp_path):
     with pytest.raises(DamagedFileError, match=r"c\.slip: ") as info, TensorFile.open(path, "test") as container:
         load_state(container, container.head["state"])
     assert "\n" not in str(info.value) and len(str(info.value)) < 400
-
-
-@pytest.mark.parametrize("key", [1 << 24, {"$int": "0x1ffffffffffffff"}, 0.5, [1]], ids=str)
-def test_a_key_whose_hash_could_be_chosen_is_refused(key, tmp_path):
-    path, pairs = write(tmp_path / "c.slip"), [[key, 1]]
-    forge(path, lambda x: x.head["state"].__setitem__("tree", {"$dict": pairs}))
-    with pytest.raises(DamagedFileError, match="a key"), TensorFile.open(path, "test") as container:
-        load_state(container, container.head["state"])
 
 
 def test_reading_is_bounded_by_the_budget(tmp_path):

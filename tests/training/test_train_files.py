@@ -77,7 +77,7 @@ def fail_at(monkeypatch, name, number):
     def create(fs, path):
         if path.name.startswith(f".{name}"):
             raise OSError(number, os.strerror(number))
-        return plain(fs, path)
+        return plain(path)
 
     monkeypatch.setattr(FileSystem, "create", create)
 
