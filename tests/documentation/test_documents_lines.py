@@ -86,11 +86,14 @@ SECTIONS = {  # of NavRL's YAML files; every key of them
     "sensor": {"lidar_range": 4.0},
     "sim": {"dt": 0.016, "gravity": [0, 0, -9.81], "device": "cuda:0"},
 }
-SIM = """substeps replicate_physics use_flatcache use_gpu_pipeline solver_type use_gpu bounce_threshold_velocity
+SIM_KEYS = """
+substeps replicate_physics use_flatcache use_gpu_pipeline solver_type use_gpu bounce_threshold_velocity
 friction_offset_threshold friction_correlation_distance enable_stabilization enable_scene_query_support
 gpu_max_rigid_contact_count gpu_max_rigid_patch_count gpu_found_lost_pairs_capacity
 gpu_found_lost_aggregate_pairs_capacity gpu_total_aggregate_pairs_capacity gpu_max_soft_body_contacts
-gpu_max_particle_contacts gpu_heap_capacity gpu_temp_buffer_capacity gpu_max_num_partitions""".split()
+gpu_max_particle_contacts gpu_heap_capacity gpu_temp_buffer_capacity gpu_max_num_partitions
+"""
+SIM = SIM_KEYS.split()
 SECTIONS["sim"] |= dict.fromkeys(SIM, 1)
 TOP = "defaults: [_self_, drone, ppo, sim]\nheadless: True\ndevice: cpu\nseed: 0\nmax_frame_num: 12e8\n"
 PPO = """algo:
