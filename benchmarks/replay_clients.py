@@ -3,12 +3,15 @@
 python benchmarks/replay_clients.py               # DQN on CartPole-v1, SAC on Pendulum-v1, 3 seeds: an hour
 python benchmarks/replay_clients.py --only sac --seeds 1
 python benchmarks/replay_clients.py --same-draws  # ours samples the same steps as SB3's: exactly the same returns
+python benchmarks/replay_clients.py --memory      # bytes of 20,000 pictures 84 x 84 of examples/sb3_images.py
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,12 +84,52 @@ def train(name: str, buffer: Buffer, seed: int) -> tuple[float, float]:
     return float(mean), seconds
 
 
+def show_memory(steps: int = 20_000) -> None:
+    """Print the memory of the same random steps in SB3's own buffer and in ours."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    from sb3_images import Catch
+
+    env, rng = Catch(), np.random.default_rng(0)
+    spaces = env.observation_space, env.action_space
+    kinds = {
+        "SB3's own": ReplayBuffer(steps, *spaces),
+        "SB3's own, optimize_memory_usage=True": ReplayBuffer(
+            steps, *spaces, optimize_memory_usage=True, handle_timeout_termination=False
+        ),
+        "ours": SlipstreamReplayBuffer(steps, *spaces),
+        "ours, group=8": SlipstreamReplayBuffer(steps, *spaces, group=8),
+    }
+    picture, _ = env.reset(seed=0)
+    for _ in range(steps):
+        action = int(rng.integers(3))
+        after, reward, over, _, _ = env.step(action)
+        for buffer in kinds.values():
+            buffer.add(picture[None], after[None], np.array([[action]]), np.array([reward]), np.array([over]), [{}])
+        picture = env.reset()[0] if over else after
+    print(f"| buffer of {steps:,} pictures | MB | of SB3's own |\n|---|---|---|")
+    first = 0
+    for name, buffer in kinds.items():
+        buffer.sample(1)
+        ours = isinstance(buffer, SlipstreamReplayBuffer)
+        if ours:
+            for column in buffer.buffer._storage.memory.columns.values():
+                column.flush()
+        arrays = [x for x in vars(buffer).values() if isinstance(x, np.ndarray)]
+        nbytes = buffer.buffer.nbytes if ours else sum(x.nbytes for x in arrays)
+        first = first or nbytes
+        print(f"| {name} | {nbytes / 1e6:.1f} | {nbytes / first:.3f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(CLIENTS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--same-draws", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     arguments = parser.parse_args()
+    if arguments.memory:
+        show_memory()
+        return
     buffers = OWN | (SAME if arguments.same_draws else OURS)
     torch.set_num_threads(1)
     print("| client | steps | buffer | return of each seed | mean | seconds of each seed |")
