@@ -44,7 +44,7 @@ SHOWN = (
 
 
 class LiveView:
-    """Shows how far a run is, how fast, how well it flies and where its time goes.
+    """Shows how far a run is, how fast it is and how well it flies.
 
     Episode metrics are means over the last 1,000 episodes or more, with the number of episodes: those of one iteration
     may be of a handful of short episodes.

@@ -60,11 +60,9 @@ def test_the_presets_are_the_documents():
         ("seed=3 --time-scale=2 --task aircombat", "env.time_scale", 2.0),
         ("--seed -3 --quiet", "seed", -3),
         ("sensor.lidar_range=7", "env.lidar.range_m", 7.0),
-        ("algo.actor.learning_rate=0.1", "algo.learning_rate", 0.1),
         ("max_frame_num=12e8", "total_frames", 1_200_000_000),
         ("env_dyn.vel_range=[0.1,1]", "env.dyn.speed_mps", (0.1, 1.0)),
         ("--total-timesteps=1e6", "total_frames", 1_000_000),
-        ("algo.n_steps=8", "algo.rollout_steps", 8),
         ("algo=sac algo.n_steps=3", "algo.n_step", 3),  # SB3's name of two things
         ("algo.num_mini_batches=auto", "auto", ["algo.minibatches"]),
         ("algo=sac algo.batch_size=64", "algo.batch_size", 64),
