@@ -106,14 +106,14 @@ def pack_rows(rows: Frame, level: int) -> bytes:
             packed[key] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         else:
             plain[key] = x
-    return pack_state({"plain": plain, "packed": packed})
+    return pack_state({"plain": [*plain.items()], "packed": [*packed.items()]})  # keys of a state are texts
 
 
 def unpack_rows(data: bytes, num_envs: int) -> Frame:
     """Return the rows of `pack_rows`."""
     state = unpack_state(data, "a block of an actor")
-    frames = {key: CompressedFrames.from_bytes(x.numpy().tobytes()).rows() for key, x in state["packed"].items()}
-    return state["plain"] | {key: x.unflatten(0, (-1, num_envs)) for key, x in frames.items()}
+    frames = {key: CompressedFrames.from_bytes(x.numpy().tobytes()).rows() for key, x in state["packed"]}
+    return dict(state["plain"]) | {key: x.unflatten(0, (-1, num_envs)) for key, x in frames.items()}
 
 
 def pack_weights(policy: Any) -> bytes:
