@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -220,6 +220,8 @@ class Sweep:
     def _open_storage(self, optuna: Any) -> Any:
         """Return the storage of the study; its trials of a worker that was killed are failed ones."""
         if self.storage is not None:
+            with suppress(Exception):  # another worker may make its tables at this moment
+                return optuna.storages.RDBStorage(self.storage, heartbeat_interval=HEARTBEAT_S)
             return optuna.storages.RDBStorage(self.storage, heartbeat_interval=HEARTBEAT_S)
         journal, path = optuna.storages.journal, str(self.folder / "journal.log")
         backend = journal.JournalFileBackend(path, lock_obj=journal.JournalFileOpenLock(path))

@@ -70,7 +70,6 @@ def main() -> None:
                     print(repr(error), file=sys.stderr, flush=True)
                     os._exit(1)
             children.append(pid)
-            time.sleep(1 if storage and not folder.exists() else 0)  # one of them makes the tables
         if kills:
             kills -= 1
             time.sleep(rng.uniform(0.2, 2.0))

@@ -111,6 +111,20 @@ def test_workers_without_a_common_folder_keep_their_live_trials(tmp_path, fast):
     study.tell(live, 0.5)
 
 
+def test_workers_may_make_the_tables_of_a_storage_at_once(tmp_path, fast, monkeypatch):
+    kind, failures = module.import_optuna().storages.RDBStorage, [RuntimeError("UNIQUE constraint failed")]
+    plain = kind.__init__
+
+    def init(*args, **more):
+        if failures:
+            raise failures.pop()
+        plain(*args, **more)
+
+    monkeypatch.setattr(kind, "__init__", init)
+    make(tmp_path / "s", 1, storage=f"sqlite:///{tmp_path}/sweep.db").run()
+    assert failures == []
+
+
 def test_a_study_of_another_program_is_refused(tmp_path):
     storage = f"sqlite:///{tmp_path}/sweep.db"
     module.import_optuna().create_study(storage=storage, study_name="s").optimize(lambda trial: 1.0, 1)
