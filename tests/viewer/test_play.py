@@ -403,6 +403,50 @@ def test_a_missile_comes_before_chances_to_shoot(open_page, server):
     page.wait_for_selector(".banner:has-text('the agent x:Y raised ValueError: z.')")
 
 
+def test_the_debrief_shows_the_moment_and_replays_it(open_page, tmp_path):
+    server = host(duel("opponent=pursuit", "seconds=60"), tmp_path)
+    try:
+        page = open_page(server.url, reduced_motion="reduce")
+        until(page, f"{VIEW}.scene.shakes === false")
+        page.locator(".banner .primary").click()
+        until(page, f"{VIEW}.film.length > 3")
+        page.evaluate(f"{VIEW}.say({{kind: 'scale', scale: 4}})")
+        page.wait_for_selector("text=would have been enough", timeout=120_000)  # pursuit hits who flies straight on
+        found = page.evaluate(f"{VIEW}.status.record.debrief")
+        assert found["victim"] == 1 and page.evaluate(f"{VIEW}.blasts.length") == 1
+        until(page, f"Math.abs({VIEW}.frozen.time - {found['time']}) < 1.1")
+        assert "the moment that decided" in page.locator("figcaption").text_content()
+        page.locator("text=Replay from").click()
+        until(page, f"Math.abs({VIEW}.timeline.time - {found['time']} + 3) < 1.5")
+        page.wait_for_selector(".panel h2:has-text('Debrief')")
+    finally:
+        server.stop()
+
+
+def test_a_lesson_by_page_and_its_debrief(open_page, server):
+    page = open_page(server.url)
+    page.locator(".banner .lessons button").first.click()
+    page.wait_for_selector(".banner h2:has-text('Lesson: launch')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".alert:has-text('Point your nose at the target')")
+    ended = "{kind: 'status', result: {winner: 1, seconds: 9}, record: {}}"
+    page.evaluate(f"{VIEW}._heard({{...{VIEW}.status, ...{ended}}})")
+    page.wait_for_selector(".banner h2:has-text('Launch: passed')")
+    assert page.locator(".panel .lessons button").first.text_content() == "✓ Launch"
+    page.keyboard.press("Enter")  # the next one
+    page.wait_for_selector(".banner h2:has-text('Lesson: defend')")
+
+
+def test_sound_is_one_key_and_off_on_phones(open_page, server):
+    page, phone = open_page(server.url), open_page(server.url, 844, 390, has_touch=True, is_mobile=True)
+    for shown, is_on in ((page, True), (phone, False)):
+        until(shown, f"{VIEW}.scene && true")
+        assert shown.evaluate(f"{VIEW}.sound.on") is is_on
+        shown.keyboard.press("m")
+        assert shown.evaluate(f"{VIEW}.sound.on") is not is_on
+    assert phone.evaluate(f"{VIEW}.sound.context !== undefined")  # made when it was switched on
+
+
 def test_two_browsers_fly_against_one_another(open_page, server):
     one = open_page(server.url)
     one.wait_for_selector("text=Air combat")

@@ -1,6 +1,7 @@
 // A recorded duel: both pictures, one timeline, readouts, and the results of the evaluation it is from.
 import { place } from "./data.js";
 import { AZIMUTHS, CARRIED, DuelScene, POINTS, SLOTS } from "./duelscene.js";
+import { explain, moment } from "./lessons.js";
 import { Timeline } from "./timeline.js";
 import { button, choice, el, keyboardHelp, percent, theme, titled, toggle, typing } from "./ui.js";
 
@@ -20,6 +21,13 @@ export class DuelView {
     this.names = meta.names ?? ["side 1", "side 2"];
     this.times = times;
     this.reach = reachOf(recording.arrays);
+    const alive = recording.arrays["fighter.alive"].values;
+    this.downs = [0, 1].map((k) => times.find((_, row) => !alive[2 * row + k]) ?? Infinity); // when each was hit
+    const { debrief } = meta;
+    if (debrief && debrief.time !== null && !recording.events.some((e) => e.kind === "decided")) {
+      recording.events.push({ time: debrief.time, kind: "decided", text: "decided: see the debrief", body: "" });
+      recording.events.sort((p, q) => p.time - q.time);
+    }
     const planeHost = el("div", { class: "stage" }),
       spaceHost = el("div", { class: "stage" });
     this.panel = el("aside", { class: "panel", "aria-label": "details" });
@@ -29,8 +37,8 @@ export class DuelView {
       },
       kinds: {
         jump: "event",
-        jumpTo: ["launch", "hit", "lost", "end"],
-        colors: { launch: "own", hit: "threat", lost: "muted" },
+        jumpTo: ["launch", "decided", "hit", "lost", "end"],
+        colors: { launch: "own", decided: "escape", hit: "threat", lost: "muted" },
       },
     });
     this.sides = choice(
@@ -143,7 +151,8 @@ export class DuelView {
     const trails = [0, 1].map((k) => [...history("fighter.position", 2, k), fighters[k].x, fighters[k].y]);
     const smoke = Array.from({ length: SLOTS }, (_, slot) => history("missile.position", SLOTS, slot));
     for (const m of missiles) smoke[m.slot].push(m.x, m.y);
-    return { fighters, missiles, trails, smoke };
+    const blasts = this.downs.map((time, k) => ({ x: fighters[k].x, y: fighters[k].y, age: t - time }));
+    return { fighters, missiles, trails, smoke, blasts };
   }
 
   diagram(t) {
@@ -220,9 +229,22 @@ export class DuelView {
           this.moved = true;
         }),
         legend(),
+        ranges(),
       ),
       el("section", {}, el("h2", { text: "Events" }), this.log),
     );
+    if (meta.debrief)
+      this.panel.prepend(
+        el(
+          "section",
+          {},
+          el("h2", { text: "Debrief" }),
+          el("p", { text: explain(meta.debrief, this.names.map(you)) }),
+          meta.debrief.time === null
+            ? ""
+            : button(`Go to ${moment(meta.debrief.time)}`, () => this.timeline.seek(meta.debrief.time)),
+        ),
+      );
     if (meta.pairs?.length) this.panel.append(results(meta.pairs));
     this.panel.append(
       el(
@@ -387,14 +409,31 @@ export function legend() {
     ["threat", "diamond", "in its reach then"],
     ["escape", "ring", "outside"],
   ];
-  return el(
+  const list = el(
     "ul",
     { class: "legend" },
     rows.map(([color, shape, text]) =>
       el("li", {}, el("i", { class: `${shape} ${color}`, "aria-hidden": "true" }), text),
     ),
   );
+  return el("details", {}, el("summary", { text: "What the lines mean" }), list);
 }
+
+export function ranges() {
+  const text = (...parts) => el("p", {}, ...parts),
+    name = (x) => el("b", { text: x });
+  return el(
+    "details",
+    {},
+    el("summary", { text: "What R_max and R_ne mean" }),
+    text(name("R_max"), ": a missile fired from here hits an enemy that flies straight on."),
+    text(name("R_ne"), " (no escape): it hits even if the enemy turns its tail at the launch and runs."),
+    text("Between both, the shot works only if the enemy reacts too late. Nearer than ", name("r_min"), ", it cannot."),
+    text("They change with speed and direction: nose to nose they are long, behind somebody who runs they are short."),
+  );
+}
+
+export const you = (name) => (name === "player" ? "you" : name);
 
 function results(pairs) {
   const parts = Object.keys(pairs[0].parts ?? {}),

@@ -13,6 +13,7 @@ import {
   PlaneGeometry,
 } from "three";
 import { Lines, Stage, geometryOf } from "./stage.js";
+import { Puffs, explode } from "./puffs.js";
 import { theme } from "./ui.js";
 
 export const SLOTS = 12,
@@ -30,6 +31,7 @@ const SHADES = [0.26, 0.2, 0.15, 0.11];
 export class DuelScene {
   constructor(planeHost, spaceHost) {
     this.side = 1;
+    this.shakes = false;
     this.hints = true;
     this.trails = [[], []];
     this.smoke = Array.from({ length: SLOTS }, () => []);
@@ -46,6 +48,8 @@ export class DuelScene {
     this.space.target.set(25, FUTURE * SECOND * 0.36, -25);
     this.planeLines = new Lines(this.plane, 14000);
     this.spaceLines = new Lines(this.space, 9000);
+    this.puffs = new Puffs(this.plane, 1400);
+    this.seen = new Array(SLOTS).fill(-Infinity); // when a missile flew last, ms of the page
     this._bodies();
     this._volume();
     this._unsubscribe = theme.onChange(() => this._paint());
@@ -173,7 +177,8 @@ export class DuelScene {
           lines.add(x - sx * size, 0.1, -(y - sy * size), x + sx * size, 0.1, -(y + sy * size), color, 1, 3);
       track(lines, trails[k], color, 2.2, 0.9);
     });
-    smoke.forEach((points, slot) => track(lines, points, this._missileColor(slot), 1.4, 0.75));
+    smoke.forEach((points, slot) => track(lines, points, this._missileColor(slot), 1.2, 0.5));
+    this._drawSmoke();
     const m = this.darts.instanceMatrix.array;
     m.fill(0);
     const tint = new Color();
@@ -212,6 +217,42 @@ export class DuelScene {
     lines.finish();
   }
 
+  // Smoke behind the missiles that fly, wider and thinner with its age, and the explosions of this moment.
+  _drawSmoke() {
+    const { missiles, smoke, blasts = [] } = this.state,
+      { puffs } = this,
+      now = performance.now(),
+      size = this.plane.distance / 260;
+    puffs.clear();
+    for (const { slot } of missiles) this.seen[slot] = now;
+    smoke.forEach((points, slot) => {
+      const left = 1 - (now - this.seen[slot]) / 2500; // it stays for a while
+      if (left <= 0) return;
+      const n = points.length / 2,
+        step = Math.max(1, Math.round(n / 90));
+      for (let i = n - 1; i >= 0; i -= step) {
+        const old = (n - 1 - i) / Math.max(n, 40),
+          wide = size * (0.5 + 2 * old);
+        puffs.add(
+          points[2 * i] / 1000 + wide * 0.5 * Math.sin(12.9 * i),
+          0.2 + 0.5 * old,
+          -points[2 * i + 1] / 1000 + wide * 0.5 * Math.sin(7.3 * i),
+          wide,
+          theme.colors.muted,
+          0.4 * (1 - old) * left,
+        );
+      }
+    });
+    this.plane.jolt = null;
+    for (const { x, y, age } of blasts) {
+      explode(puffs, x / 1000, y / 1000, this.plane.distance / 13, age, theme.colors.muted);
+      if (this.shakes && age < 0.7) {
+        const far = 0.02 * this.plane.distance * (1 - age / 0.7) ** 2;
+        this.plane.jolt = [far * Math.sin(61 * age), far * Math.sin(47 * age + 1)];
+      }
+    }
+    puffs.finish();
+  }
   _missileColor(slot) {
     const c = theme.colors;
     return Math.floor(slot / CARRIED) + 1 === this.side ? c.own : c.missile;

@@ -1,10 +1,13 @@
 // A game against agents or another person: the server flies, this page sends controls and draws what comes back.
 import { openRecording } from "./data.js";
-import { CAMERAS, describeDuel, legend, reachOf } from "./duel.js";
+import { CAMERAS, describeDuel, legend, ranges, reachOf, you } from "./duel.js";
 import { AZIMUTHS, CARRIED, DuelScene, POINTS, SLOTS } from "./duelscene.js";
 import { LiveFlight } from "./liveflight.js";
+import { LESSONS, explain, moment, pass, passed, tip } from "./lessons.js";
+import { BLAST_S } from "./puffs.js";
 import { LOST, ask, isRefused } from "./site.js";
-import { button, choice, el, keyboardHelp, message, theme, toggle, typing } from "./ui.js";
+import { Sound } from "./sound.js";
+import { button, choice, el, icon, kept, keyboardHelp, message, toggle, typing } from "./ui.js";
 
 const PREFIX = 22,
   STATE = 1,
@@ -12,6 +15,8 @@ const PREFIX = 22,
 const DELAY = 0.03; // s that the picture is behind, so that there are two states to draw between
 const INBOUND_S = 60,
   FRESH_S = 5; // to a missile at its present closing speed: it is shown; it hits, whatever the diagram says
+const LEAD_S = 3, // a replay begins so long before the moment that decided
+  MOST_KEPT = 1200; // diagrams of a game that are kept for the debrief: 5 minutes
 const RAMP = 0.06; // s in which a key moves the rudder to its end
 const KEYS = {
   // one set for each hand
@@ -29,6 +34,8 @@ export class PlayView {
     this.number = 0;
     this.seat = null;
     this.twoHands = false;
+    this.sound = new Sound();
+    this.film = []; // moments with their diagrams
     this.delays = [];
     this.status = { paused: true, scores: [], ratings: {}, seats: [] };
     host.append((this.waiting = message("Connecting", "The game starts in a moment.")));
@@ -102,7 +109,12 @@ export class PlayView {
     this.starts = el(
       "select",
       { "aria-label": "start" },
-      meta.starts.map((value) => el("option", { value, text: value.replace("_", " ") })),
+      meta.starts.map((value) =>
+        el("option", {
+          value,
+          text: LESSONS[value] ? `lesson: ${LESSONS[value].name.toLowerCase()}` : value.replace("_", " "),
+        }),
+      ),
     );
     this.starts.value = meta.start;
     this.scales = el(
@@ -127,6 +139,7 @@ export class PlayView {
       this.scales,
       el("span", { class: "spring" }),
       this.cameras,
+      (this.soundButton = this.duel ? button("", () => this.setSound(!this.sound.on)) : ""),
       button("", () => this.help(), { iconName: "help", title: "Keys (?)" }),
     );
     this.sheet = el("div", {});
@@ -140,8 +153,17 @@ export class PlayView {
         "section",
         {},
         toggle(this.duel ? "hints" : "LiDAR beams", true, (on) => this.setHints(on)),
+        this.duel
+          ? toggle(
+              "camera shake",
+              (this.shakes = kept("shake", !matchMedia("(prefers-reduced-motion)").matches)),
+              (on) => kept.set("shake", (this.scene.shakes = on)),
+            )
+          : "",
         this.duel ? legend() : "",
+        this.duel ? ranges() : "",
       ),
+      this.duel ? el("section", {}, el("h2", { text: "Lessons" }), (this.course = el("div", {}))) : "",
       el("section", {}, el("h2", { text: "Score" }), this.sheet),
       el("section", {}, el("h2", { text: "Connection" }), (this.link = el("p", { class: "hint", text: "–" }))),
     );
@@ -152,12 +174,7 @@ export class PlayView {
           "div",
           { class: "split" },
           el("figure", {}, main, this.hud, this.alert),
-          el(
-            "figure",
-            { class: "space" },
-            space,
-            el("figcaption", { text: "Spacetime: the plane now, and the next 20 s above it" }),
-          ),
+          el("figure", { class: "space" }, space, (this.caption = el("figcaption", { text: NOW }))),
         )
       : el("div", { class: "split one" }, el("figure", {}, main, this.hud, this.alert));
     this.element = el(
@@ -171,7 +188,11 @@ export class PlayView {
     this.scene.autoZoom = true;
     this.scene.thumbs = matchMedia("(pointer: coarse)").matches; // they cover the lower edge
     this.scene.jumpCamera = this.scene.fitCamera = true;
-    if (this.duel) this.scene.plane.keysTaken = true;
+    if (this.duel) {
+      this.scene.plane.keysTaken = true;
+      this.scene.shakes = this.shakes;
+      this._showSound();
+    }
     this.listeners = new AbortController();
     const on = (name, f, target = window) => target.addEventListener(name, f, { signal: this.listeners.signal });
     on("keyup", (e) => {
@@ -188,9 +209,11 @@ export class PlayView {
     // A control that was used with the mouse gives the keys back to the game.
     on("pointerdown", () => {
       this.pointed = true;
+      this.sound.start();
     });
     on("keydown", () => {
       this.pointed = false;
+      this.sound.start();
     });
     for (const name of ["click", "change"])
       on(
@@ -307,7 +330,9 @@ export class PlayView {
       this.states = [];
       this.trails = [[], []];
       this.smoke = Array.from({ length: SLOTS }, () => []);
-      this.diagram = null;
+      this.diagram = this.frozen = this.debrief = null;
+      this.film = [];
+      this.blasts = [];
       this.begun = performance.now();
       this.scene.jumpCamera = this.scene.fitCamera = true;
     }
@@ -344,7 +369,9 @@ export class PlayView {
     const kind = v.getUint8(0),
       now = performance.now();
     if (kind === EXTRAS) {
-      if (this.duel) this.diagram = this._diagram(new Float32Array(v.buffer.slice(PREFIX)));
+      if (!this.duel) return;
+      this.diagram = this._diagram(new Float32Array(v.buffer.slice(PREFIX)));
+      if (this.drawn && this.film.push({ ...this.drawn, diagram: this.diagram }) > MOST_KEPT) this.film.shift();
       return;
     }
     const heard = v.getUint32(10 + 4 * (this.seat ?? 0), true);
@@ -420,15 +447,22 @@ export class PlayView {
     return { a, b, part };
   }
 
-  begin() {
-    const value = this.opponent.value;
+  begin(start = this.starts.value) {
+    this.starts.value = start;
+    const known = this.briefing === start || (this.status.game && this.status.begun?.start === start);
+    this.briefing = LESSONS[start] && !known ? start : null;
+    if (this.briefing) {
+      if (this.playing) this.pause();
+      return this._show();
+    }
+    const value = LESSONS[start] ? this.setup.meta.opponent : this.opponent.value;
     this.twoHands = value === "2";
     // it starts when the other person comes
     this.invited = value === "" && this.setup.meta.people > 1 && (this.status.seats?.length ?? 0) < 2;
     if (this.invited) return this._show();
     this.scene.setSide?.(this.twoHands ? 1 : (this.seat ?? 0) + 1);
     this.pads = [neutral(), neutral()];
-    this.say({ kind: "start", opponent: value === "" || value === "2" ? null : value, start: this.starts.value });
+    this.say({ kind: "start", opponent: value === "" || value === "2" ? null : value, start });
     document.activeElement?.blur?.();
   }
   pause() {
@@ -525,11 +559,23 @@ export class PlayView {
   }
   names() {
     const pair = this.status.begun?.opponent,
-      agent = pair && (this.setup.meta.opponents[pair] ?? pair);
+      agent = pair && (LESSONS[this.status.begun.start]?.enemy ?? this.setup.meta.opponents[pair] ?? pair);
     if (!this.duel) return [this.seat === null ? "player" : "you", "policy"];
     if (this.twoHands) return ["left", "right"];
     if (this.seat === null) return ["player 1", agent || "player 2"];
     return this.seat === 1 ? ["player 1", "you"] : ["you", agent || "player 2"];
+  }
+  setSound(on) {
+    this.sound.set(on);
+    this._showSound();
+  }
+  _showSound() {
+    const b = this.soundButton,
+      title = `Sound is ${this.sound.on ? "on" : "off"} (M)`;
+    b.replaceChildren(icon(this.sound.on ? "sound" : "silent"));
+    b.title = title;
+    b.setAttribute("aria-label", title);
+    b.setAttribute("aria-pressed", String(this.sound.on));
   }
   setHints(on) {
     this.hints = on;
@@ -590,31 +636,64 @@ export class PlayView {
       });
       for (const m of b.missiles) this.smoke[m.slot].push(m.x, m.y);
     }
+    const t = performance.now();
+    this._events(b, t);
     const state = {
+      time: b.time,
       fighters,
       missiles,
       trails: this.trails.map((t, k) => [...t, fighters[k].x, fighters[k].y]),
       smoke: this.smoke,
+      blasts: this.blasts.map(({ x, y, since }) => ({ x, y, age: (t - since) / 1000 })),
     };
-    this.scene.update(state, this.diagram && (this.hints ? this.diagram : { ...this.diagram }));
-    const t = performance.now();
+    this.drawn = { time: b.time, fighters, missiles, trails: state.trails };
+    // after the game, when its explosion is over: the moment that decided it
+    if (this.debrief && !this.frozen && this.blasts.every(({ since }) => t - since > 900 * BLAST_S)) this._freeze();
+    if (this.frozen) this.scene.update({ ...this.frozen, smoke: NO_SMOKE }, this.frozen.diagram);
+    else this.scene.update(state, this.diagram);
     if (t - (this._told ?? 0) > 100) {
       this._told = t;
-      describeDuel(this, state, this.diagram, this.scene.side, this.names());
+      const shown = this.frozen ?? { ...state, diagram: this.diagram };
+      describeDuel(this, shown, shown.diagram, this.scene.side, this.names());
       this._advise(state);
+      this.sound.fly(this.playing ? 0.2 + 0.8 * fighters[this.scene.side - 1].throttle : 0);
+      if (this.playing) this.sound.warn(this.alert.classList[1]);
       this._measure();
       this._hud(b);
     }
+  }
+
+  // Launches and explosions, which are seen and heard.
+  _events(b, now) {
+    const before = this.before;
+    this.before = b;
+    if (!before || before === b || b.time < before.time) return;
+    b.fighters.forEach((f, k) => {
+      if (f.missiles < before.fighters[k].missiles) this.sound.launch(k === this.scene.side - 1);
+      if (f.alive || !before.fighters[k].alive) return;
+      this.blasts.push({ x: f.x, y: f.y, since: now });
+      this.sound.explode();
+    });
+  }
+  _freeze() {
+    const { time } = this.debrief;
+    this.frozen = this.film.findLast((m) => m.time <= time + 0.05) ?? this.film[0];
+    if (!this.frozen) return;
+    this.scene.jumpCamera = this.scene.fitCamera = true;
+    this.caption.textContent = `Spacetime at ${moment(time)}, the moment that decided`;
   }
 
   // In reach, outside, break now.
   _advise(state) {
     const d = this.diagram,
       own = this.scene.side - 1,
-      me = state.fighters[own];
+      me = state.fighters[own],
+      touch = matchMedia("(pointer: coarse)").matches,
+      advice = d && this.playing && tip(this.status.begun?.start, state, d, touch);
     let text = "",
       mood = "";
-    if (this.hints && d && me.alive && state.fighters[1 - own].alive && !this.status.result) {
+    if (advice) [text, mood] = advice;
+    else if (this.hints && d && me.alive && state.fighters[1 - own].alive && !this.status.result) {
       let hit = Infinity,
         inbound = false;
       for (const m of state.missiles) {
@@ -703,9 +782,15 @@ export class PlayView {
     this.pauseButton.textContent = s.paused ? "Resume" : "Pause";
     this.pauseButton.disabled = !s.game || !!s.result || !this.flies;
     this.scales.disabled = !!s.game && !this.flies;
-    if (s.begun && document.activeElement !== this.opponent && !this.twoHands && !this.invited && s.game)
+    const lesson = this.duel ? LESSONS[s.begun?.start] : null;
+    if (!this.frozen && this.caption) this.caption.textContent = NOW;
+    if (s.record?.debrief && s.record.debrief.time !== null && !lesson) this.debrief = s.record.debrief;
+    if (s.begun && !lesson && document.activeElement !== this.opponent && !this.twoHands && !this.invited && s.game)
       this.opponent.value = s.begun.opponent ?? "";
-    const again = button("New game", () => this.begin(), { className: "primary", title: "New game (Enter)" });
+    const again = button(lesson && s.result ? "Again" : "New game", () => this.begin(), {
+      className: "primary",
+      title: "New game (Enter)",
+    });
     const watching = this.seat === null && (s.seats?.length || !this.setup.meta.starts.length);
     const touch = matchMedia("(pointer: coarse)").matches,
       { seconds = 0 } = this.setup.meta;
@@ -719,14 +804,28 @@ export class PlayView {
       : touch
         ? "The stick flies, the buttons climb and sink."
         : "Fly with W A S D or the arrows, up with space, down with shift.";
-    if (this.alone)
+    if (this.briefing)
+      this._banner(
+        `Lesson: ${LESSONS[this.briefing].name.toLowerCase()}`,
+        LESSONS[this.briefing].goal,
+        el("p", { text: keys }),
+        button("Start", () => this.begin(), { className: "primary", title: "Start (Enter)" }),
+      );
+    else if (this.alone)
       this._banner(
         "Waiting for the other person",
         "The game starts when a second browser opens the address that slipstream play printed.",
       );
     else if (s.result) {
       const winner = s.result.winner ? this.names()[s.result.winner - 1] : "",
-        kept = s.result.seconds >= 3;
+        { file, debrief } = s.record ?? {},
+        watch = (text, from) =>
+          el("a", {
+            class: "button",
+            href: `#/${this.duel ? "duels" : "flights"}/${encodeURIComponent(file)}?t=${from}`,
+            text,
+          });
+      if (lesson) return this._lesson(s.begun.start, winner);
       this._banner(
         !winner
           ? "Draw"
@@ -735,16 +834,27 @@ export class PlayView {
             : this.seat === null || this.twoHands
               ? `${winner} wins`
               : "You lose",
-        `After ${Math.round(s.result.seconds)} s: ${this._reason()}${kept ? "; the game is recorded" : ""}.`,
+        `After ${Math.round(s.result.seconds)} s: ${this._reason()}${file ? "; the game is recorded" : ""}.`,
+        debrief ? el("p", { class: "debrief", text: explain(debrief, this.names()) }) : "",
         el(
           "div",
           { class: "group" },
           again,
-          kept ? el("a", { class: "button", href: this.duel ? "#/duels" : "#/flights", text: "Watch it" }) : "",
+          debrief && debrief.time !== null
+            ? watch(`Replay from ${moment(Math.max(debrief.time - LEAD_S, 0))}`, Math.max(debrief.time - LEAD_S, 0))
+            : "",
+          file ? watch("Watch it", 0) : "",
         ),
       );
     } else if (!s.game)
-      this._banner(watching ? "Watching" : (this.setup.meta.title ?? "Play"), goal, el("p", { text: keys }), again);
+      this._banner(
+        watching ? "Watching" : (this.setup.meta.title ?? "Play"),
+        goal,
+        el("p", { text: keys }),
+        again,
+        this.duel && !watching ? el("p", { text: "New here? Three short lessons:" }) : "",
+        this.duel && !watching ? this._lessons() : "",
+      );
     else if (s.failure)
       this._banner(
         "The game stopped",
@@ -761,6 +871,45 @@ export class PlayView {
         this.flies ? button("Resume", () => this.pause(), { className: "primary" }) : "",
       );
     else this._banner("");
+    this._sheet(s);
+  }
+  // The tutorial: a button for each lesson, marked when it was passed.
+  _lessons() {
+    const done = passed();
+    return el(
+      "div",
+      { class: "lessons" },
+      ...Object.entries(LESSONS).map(([key, { name, goal }], i) =>
+        button(`${done.includes(key) ? "✓" : i + 1} ${name}`, () => this.begin(key), { title: goal }),
+      ),
+    );
+  }
+  _lesson(key, winner) {
+    const ok = key === "defend" ? this.states.at(-1)?.fighters[0].alive : winner === "you",
+      names = Object.keys(LESSONS),
+      next = names[names.indexOf(key) + 1];
+    if (ok) pass(key);
+    const go = (text, start, primary) =>
+      button(text, () => this.begin(start), primary ? { className: "primary", title: `${text} (Enter)` } : {});
+    if (ok) this.starts.value = next ?? this.setup.meta.starts[0]; // what Enter starts
+    this._banner(
+      ok ? `${LESSONS[key].name}: passed` : `${LESSONS[key].name}: not yet`,
+      ok ? LESSONS[key].won : LESSONS[key].failed,
+      el(
+        "div",
+        { class: "group" },
+        ok
+          ? next
+            ? go(`Next: ${LESSONS[next].name}`, next, true)
+            : go("Play", this.setup.meta.starts[0], true)
+          : go("Again", key, true),
+        ok ? go("Again", key) : "",
+      ),
+    );
+    this._sheet(this.status);
+  }
+  _sheet(s) {
+    this.course?.replaceChildren(this._lessons());
     const rows = s.scores ?? [];
     this.sheet.replaceChildren(
       rows.length
@@ -814,6 +963,10 @@ export class PlayView {
       return true;
     }
     if (e.repeat) return false;
+    if (e.key === "m" && this.duel) {
+      this.setSound(!this.sound.on);
+      return true;
+    }
     if (e.key === "Enter") {
       this.begin();
       return true;
@@ -864,6 +1017,7 @@ export class PlayView {
             ["P, Esc", "pause"],
             ["Enter", "new game"],
             ["V", "the other side's view"],
+            ["M", "sound on and off"],
             ["R or −", "hints on and off"],
             ["Q E  or  9 0", "turn the spacetime diagram"],
             ["1 2 3", "orbit, chase, top"],
@@ -885,13 +1039,15 @@ export class PlayView {
     clearInterval(this.timer);
     this.socket?.close();
     this.listeners?.abort();
+    this.sound.dispose();
     this.scene?.dispose();
     this.element?.remove();
     this.waiting?.remove();
   }
 }
 
-const you = (name) => (name === "player" ? "you" : name);
+const NOW = "Spacetime: the plane now, and the next 20 s above it";
+const NO_SMOKE = Array.from({ length: SLOTS }, () => []);
 const neutral = () => ({ rudder: 0, throttle: 1 });
 function resting() {
   const fighters = [

@@ -76,8 +76,9 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
     current?.onIndex?.(index);
   }
   const route = () => {
-    const [page, ...rest] = location.hash.replace(/^#\//, "").split("/");
-    return [page, decodeURIComponent(rest.join("/"))];
+    const [path, query] = location.hash.replace(/^#\//, "").split("?"),
+      [page, ...rest] = path.split("/");
+    return [page, decodeURIComponent(rest.join("/")), new URLSearchParams(query).get("t")]; // t: s, where it begins
   };
 
   function go() {
@@ -157,6 +158,8 @@ export function startSite(host, { showRecording, setView, themeButton, app }) {
       stage.replaceChildren();
       view.inner = showRecording(stage, recording, { run: entry.run });
       view.inner?.timeline.setPlaying(before?.playing ?? true);
+      const [, , from] = route();
+      if (from !== null) view.inner?.timeline.seek(+from || 0);
       mark();
     }
     const mark = () => {

@@ -125,6 +125,8 @@ export class Stage {
     camera.up.set(0, 1, 0);
     if (p < 0.02) camera.up.set(-Math.sin(a), 0, -Math.cos(a));
     camera.lookAt(t);
+    camera.position.x += this.jolt?.[0] ?? 0; // a camera that shakes
+    camera.position.y += this.jolt?.[1] ?? 0;
   }
 
   draw() {

@@ -60,6 +60,21 @@ export const SERIES = ["#4cc9f0", "#f9a03f", "#b388ff", "#5ee08a", "#ff6b6b", "#
 export const SERIES_LIGHT = ["#0b76b8", "#b35900", "#6f42c1", "#1a7f37", "#cf222e", "#7d6608"];
 
 let listeners = [];
+// A choice of this browser, or what it is without one.
+export function kept(name, otherwise) {
+  try {
+    return JSON.parse(localStorage.getItem(`slipstream-${name}`)) ?? otherwise;
+  } catch {
+    return otherwise; // a page from disk may have no storage
+  }
+}
+kept.set = (name, value) => {
+  try {
+    localStorage.setItem(`slipstream-${name}`, JSON.stringify(value));
+  } catch {
+    /* as above */
+  }
+};
 export const theme = {
   get name() {
     return document.documentElement.dataset.theme;
@@ -124,6 +139,9 @@ const ICONS = {
   next: "M5 4l10 8-10 8zM17 4h3v16h-3z",
   back: "M19 4L9 12l10 8zM4 4h3v16H4z",
   sun: "M12 7a5 5 0 100 10 5 5 0 000-10zM11 1h2v3h-2zM11 20h2v3h-2zM1 11h3v2H1zM20 11h3v2h-3zM4.2 2.8l2.1 2.1-1.4 1.4-2.1-2.1zM19.1 17.7l2.1 2.1-1.4 1.4-2.1-2.1zM2.8 19.8l2.1-2.1 1.4 1.4-2.1 2.1zM17.7 4.9l2.1-2.1 1.4 1.4-2.1 2.1z",
+  sound: "M3 9v6h4l5 5V4L7 9zM15 8v8a5 5 0 000-8z",
+  silent:
+    "M3 9v6h4l5 5V4L7 9zM14 10l1.4-1.4L17.500 10.700l2.100-2.100L21 10l-2.100 2.100L21 14.200l-1.400 1.400-2.100-2.100-2.100 2.100L14 14.200l2.100-2.100z",
   help: "M12 2a10 10 0 100 20 10 10 0 000-20zm1 16h-2v-2h2zm1.6-6.4c-.9.7-1.6 1.2-1.6 2.4h-2c0-2 1.1-2.9 2.1-3.7.8-.6 1.4-1.1 1.4-1.9a2 2 0 00-4 .1H8.400a4 4 0 018 0c0 1.600-1 2.400-1.800 3.100z",
 };
 export function icon(name) {

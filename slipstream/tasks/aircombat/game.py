@@ -28,11 +28,11 @@ from slipstream.tasks.base import Game
 from slipstream.tasks.recording import describe_policy
 
 OFFERED = ("pursuit", "crank", "evade", "learned", "placeholder")
-# lessons for new players: the opponent, then of both sides x, y (m), vx, vy (m/s) and missiles
+# lessons for new players: opponent and time limit (s), then of both sides x, y (m), vx, vy (m/s) and missiles
 LESSONS = {
-    "launch": ("placeholder", (10e3, 25e3, 300.0, 0.0, 3.0), (34e3, 14e3, -100.0, 230.0, 0.0)),
-    "defend": ("pursuit", (25e3, 25e3, 300.0, 0.0, 0.0), (48e3, 25e3, -300.0, 0.0, 1.0)),
-    "win": ("pursuit", (10e3, 25e3, 300.0, 0.0, 6.0), (45e3, 25e3, -300.0, 0.0, 2.0)),
+    "launch": ("placeholder", 60.0, (10e3, 25e3, 300.0, 0.0, 3.0), (30e3, 17e3, -160.0, 160.0, 0.0)),
+    "defend": ("pursuit", 40.0, (25e3, 25e3, 300.0, 0.0, 0.0), (48e3, 25e3, -300.0, 0.0, 1.0)),
+    "win": ("pursuit", 60.0, (10e3, 25e3, 300.0, 0.0, 6.0), (45e3, 25e3, -300.0, 0.0, 2.0)),
 }
 STARTS = ("head_on", "random", *LESSONS)
 SPEEDS_MPS = (100.0, 560.0)  # of the table of reachable sets
@@ -85,7 +85,7 @@ class DuelGame(Game):
     def describe(self) -> dict[str, Any]:
         """Return what the page offers."""
         offered = {"opponents": {name: short_name(name) for name in self.offered}, "starts": list(STARTS), "people": 2}
-        begun = self.begun | {"opponent": self.opponent, "seconds": self.options.seconds}
+        begun = self.begun | {"opponent": self.opponent, "seconds": self.env.config.episode_s}
         return {"scene": self.scene, "title": "Air combat", **offered, **begun}
 
     def setup(self) -> Recording:
@@ -106,12 +106,12 @@ class DuelGame(Game):
         opponent = lesson[0] if lesson else opponent
         agent = None if opponent is None else self._ready(opponent)
         self.opponent, self.begun = opponent, {"opponent": opponent, "start": start}
-        where = "head_on" if lesson else start
-        config = AirCombatConfig(num_envs=1, sides=2, start=where, episode_s=self.options.seconds)
+        where, limit_s = ("head_on", lesson[1]) if lesson else (start, self.options.seconds)
+        config = AirCombatConfig(num_envs=1, sides=2, start=where, episode_s=limit_s)
         self._games += 1
         self.env = AirCombatEnv(1, "cpu", self.options.seed + self._games, config)
         if lesson:
-            sides = torch.tensor(lesson[1:])[None]
+            sides = torch.tensor(lesson[2:])[None]
             self.env.engine.duels.copy_(begin(sides[..., :2], sides[..., 2:4], sides[..., 4]))
             self.env.engine.refresh()
         self.agent = agent
