@@ -6,6 +6,7 @@ import importlib.util
 import json
 import struct
 import zipfile
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -213,6 +214,24 @@ def test_huge_images_and_zip_bombs_are_refused(tmp_path):
         read_map(tmp_path / "wide.yaml", *WINDOW)
 
 
+def test_bombs_of_other_kinds_are_refused(tmp_path):
+    laughs = [
+        "a: &a [x, x, x, x, x, x, x, x, x]",
+        *(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in pairwise("abcdefghi")),
+    ]
+    (tmp_path / "laughs.yaml").write_text("\n".join(laughs))
+    refuse(tmp_path / "laughs.yaml", "not YAML of plain values")
+    entities = "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in pairwise("abcdefghi"))
+    for suffix in (".dae", ".3mf", ".svg", ".xml"):  # formats of XML are not read
+        (tmp_path / f"bomb{suffix}").write_text(f'<!DOCTYPE x [<!ENTITY a "a">{entities}]><x>&i;</x>')
+        refuse(tmp_path / f"bomb{suffix}", "maps are")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    refuse(tmp_path / "deep.json")
+    pytest.importorskip("trimesh")
+    (tmp_path / "far.obj").write_text("v 0 0 0\nv 1 0 0\nf 1 2 999999999\n")
+    refuse(tmp_path / "far.obj")
+
+
 def test_plan_with_yaw_or_odd_numbers_is_refused(tmp_path):
     path = write_floor_plan(tmp_path)
     path.write_text(path.read_text().replace("0.0]", "0.5]"))
@@ -341,19 +360,36 @@ def test_goals_of_a_file_work_among_boxes(tmp_path):
 # -- the commands ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["plan", "hall.stl", "cloud.npy", "folder"])
+KINDS = ["plan.pgm", "plan.png", "folder", "hall.stl", "hall.obj", "hall.glb", "boxes.csv", "boxes.json", "voxels.npz"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *(kind for kind in CLOUDS if " ascii" not in kind)])
 def test_a_map_is_shown_trained_on_and_evaluated(kind, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = "plan.yaml"
-    if kind == "hall.stl":
+    if kind.startswith("hall"):
         trimesh = pytest.importorskip("trimesh")
         hall = trimesh.creation.box((8.0, 6.0, 4.0))
         hall.apply_translation((0, 0, 2.0))
+        if kind == "hall.glb":  # y up
+            hall.apply_transform(trimesh.transformations.rotation_matrix(-np.pi / 2, (1, 0, 0)))
         hall.export(path := kind)
-    elif kind == "cloud.npy":
-        np.save(path := kind, room_points())
+    elif kind in CLOUDS:
+        path = write_cloud(tmp_path, kind).name
+    elif kind.startswith("boxes"):
+        boxes = [(0, 0, 0, 4, 1, 3, 30), (3, 5, 1.5, 1, 1, 0.4, 0), (-6, -6, 0, 1, 1, 2, 0), (5, -5, 0, 1, 1, 2, 45)]
+        rows = [dict(zip(map_files.BOX_COLUMNS, box, strict=True)) for box in boxes]
+        table = [map_files.BOX_COLUMNS, *boxes]
+        text = (
+            "\n".join(",".join(map(str, row)) for row in table) if kind.endswith("csv") else json.dumps({"boxes": rows})
+        )
+        (tmp_path / (path := kind)).write_text(text)
+    elif kind == "voxels.npz":
+        voxels = np.zeros((40, 30, 12), bool)
+        voxels[[0, -1]] = voxels[:, [0, -1]] = voxels[20, :20] = True
+        np.savez(path := kind, voxels=voxels, voxel_m=0.25)
     else:
-        write_floor_plan(tmp_path)
+        write_floor_plan(tmp_path, image="plan.png" if kind == "plan.png" else "plan.pgm")
         write_floor_plan(tmp_path, "second", "second.png")
         path = "." if kind == "folder" else path
     small = ["env.dyn.num_obstacles=0", "device=cpu", "threads=1", "eval.num_drones=2"]
@@ -367,8 +403,9 @@ def test_a_map_is_shown_trained_on_and_evaluated(kind, tmp_path, monkeypatch, ca
     assert main(["eval", *words]) == 0
     recording = load_recording(tmp_path / "runs/own/flight.rec")
     box = recording.arrays["box"]
+    assert (tmp_path / "runs/own/flight.html").stat().st_size > 100_000  # the viewer's page
     assert box.shape[1] == 6 and len(box) > 3 and recording.columns["drone.position"].shape[1:] == (2, 3)
-    if kind == "plan" and importlib.util.find_spec("mujoco"):
+    if kind == "plan.pgm" and importlib.util.find_spec("mujoco"):
         assert main(["validate", *words]) == 0
         assert "0 beams beyond 1 mm" in capsys.readouterr().out
 
