@@ -133,7 +133,19 @@ class FlightLog:
 
 
 def replay(path: str | Path, onnx_file: str | Path) -> tuple[int, int]:
-    """Decide a logged flight again. Return the number of decisions, and of those that differ in any bit."""
+    """Decide a logged flight again. Return the number of decisions, and of those that differ in any bit.
+
+    Raises ValueError if the log is damaged or is none of ours.
+    """
+    try:
+        return _replay(path, onnx_file)
+    except (ImportError, OSError):
+        raise
+    except Exception as error:  # mcap and its decompressors raise a dozen kinds
+        raise ValueError(f"{path} cannot be decided again: {error!r}") from error
+
+
+def _replay(path: str | Path, onnx_file: str | Path) -> tuple[int, int]:
     from mcap.reader import make_reader
 
     with open(path, "rb") as file:

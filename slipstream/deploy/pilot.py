@@ -119,9 +119,9 @@ class Pilot:
         options.intra_op_num_threads = options.inter_op_num_threads = 1  # the same sums each time
         try:
             self.session = onnxruntime.InferenceSession(str(onnx_file), options, providers=["CPUExecutionProvider"])
+            about = self.session.get_modelmeta().custom_metadata_map
         except Exception as error:  # its classes have no common base of their own
             raise ValueError(f"{onnx_file} is not an ONNX file: write it with slipstream export --to onnx") from error
-        about = self.session.get_modelmeta().custom_metadata_map
         if "deploy" not in about:
             raise ValueError(f"{onnx_file} has no facts for deployment: export a drone's policy with this version")
         self.deployment = facts = Deployment.read(about["deploy"])

@@ -375,6 +375,11 @@ def test_a_log_opens_with_mcap_and_replays(exported, tmp_path):
     assert sum(stats.states.values()) == 20 and len(link.sent) == 21  # and a stop at the end
     assert link.sent[-1].values[0, :3].tolist() == [0, 0, 0]
     assert replay(path, onnx) == (20, 0)
+    data = path.read_bytes()
+    for bad in (b"", data[: len(data) // 2], data.replace(b'"limits": {', b'"limits": ['), b"x" * 1000):
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match="cannot be decided again"):
+            replay(path, onnx)
 
 
 def test_a_dry_run_sends_nothing(exported):
