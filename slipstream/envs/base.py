@@ -85,7 +85,7 @@ class TensorEnv(ABC):
 
     def __init__(self, num_envs: int, device: torch.device | str = "cpu", seed: int = 0) -> None:
         self.num_envs = num_envs
-        check_range(self, "num_envs", minimum=1)
+        check_range(self, "num_envs", minimum=1, maximum=1 << 24)  # more would fill the memory for minutes
         self.device = torch.device(device)
         self.seed = seed
         self.sync_is_cheap = self.device.type == "cpu"  # elsewhere reading a value waits for the device

@@ -249,6 +249,12 @@ def test_a_restored_env_continues_bit_for_bit():
         twin.check()
 
 
+@pytest.mark.parametrize("count", [0, -1, 10**10, 2.5])
+def test_a_number_of_envs_that_cannot_be_is_refused(count):
+    with pytest.raises(ValueError, match="num_envs must"):
+        WalkEnv(count)
+
+
 def test_the_state_of_another_number_of_envs_is_refused():
     with pytest.raises(ValueError, match="build it with the num_envs and world of the saved one"):
         WalkEnv(3).load_state_dict(WalkEnv(2).state_dict())
