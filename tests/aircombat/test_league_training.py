@@ -18,6 +18,7 @@ from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.config.registry import find_task
 from slipstream.recordings import load_recording
+from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.evaluation import short_name
 from slipstream.training import evaluate
 from slipstream.training.metrics_log import read_metrics
@@ -102,6 +103,19 @@ def test_exploiters_have_seats_and_judges_may_be_held_out(league, tmp_path):
     resumed = train.run(load_train([f"resume={part.path}", "total_frames=512"]))
     one, two = (load_checkpoint(folder.checkpoints)["algo"]["policy"] for folder in (run, resumed))
     assert all(torch.equal(x, two[name]) for name, x in one.items())
+
+
+def test_a_sampled_opponent_draws_its_actions(league):
+    env, same, drawn = (
+        AirCombatEnv(32, seed=1, config=AirCombatConfig(opponent=str(league.path), sampled=sampled, time_scale=60.0))
+        for sampled in (False, False, True)
+    )
+    rudders = []
+    for each in (env, same, drawn):
+        each.step(torch.zeros(32, 3))
+        rudders.append(each.engine.duels.rudder[:, 1].clone())
+    assert torch.equal(rudders[0], rudders[1]) and len(rudders[0].unique()) == 1  # head-on: all alike
+    assert len(rudders[2].unique()) == 32
 
 
 IMPOSSIBLE = {
