@@ -333,19 +333,16 @@ class CheckpointFile:
         return unflatten(tree, tensors.__getitem__, self._container.reader)
 
     def _tensors(self, wanted: Iterable[int], place: Locator) -> dict[int, Any]:
-        """Read some tensors and arrays. Those of one place share their memory."""
+        """Read some tensors. Those of one place share their memory."""
         opened = self._read_places({self.places[i] for i in wanted})
         moved: dict[Place, Tensor] = {}
         made: dict[int, Any] = {}
         for i in wanted:
             at, view = self.places[i], self.views[i]
-            data = opened[at]
-            if not view.dtype.startswith("numpy:"):
-                if at not in moved:
-                    storage = place(data.untyped_storage(), view.device)
-                    moved[at] = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-                data = moved[at]
-            made[i] = make_tensor(view, data)
+            if at not in moved:
+                storage = place(opened[at].untyped_storage(), view.device)
+                moved[at] = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            made[i] = make_tensor(view, moved[at])
         return made
 
     def _read_places(self, wanted: set[Place]) -> dict[Place, Tensor]:

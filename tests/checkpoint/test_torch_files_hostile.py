@@ -5,14 +5,18 @@ import contextlib
 import os
 import struct
 import zipfile
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from slipstream import cli
+from slipstream.algorithms.policy_file import LoadedPolicy
 from slipstream.checkpoint import load_checkpoint
 from slipstream.checkpoint.errors import CorruptCheckpointError
 from slipstream.checkpoint.load import sha256_of
+from slipstream.tasks.navigation.env import NavigationConfig
 
 BUDGET = 1 << 20
 BYTEARRAY_BOMB = b"\x80\x02c__builtin__\nbytearray\n\x8a\x05" + (1 << 33).to_bytes(5, "little") + b"\x85R."
@@ -122,3 +126,10 @@ def test_a_list_of_hashes_is_read_within_bounds(small):
     (small.parent / "SHA256SUMS").touch()
     os.truncate(small.parent / "SHA256SUMS", 1 << 40)
     assert cli.main(["eval", f"checkpoint={small}"]) == 2
+
+
+def test_a_tensor_among_the_settings_of_a_policy_is_damage():
+    env = SimpleNamespace(config=NavigationConfig(), spec_settings=("max_speed_mps",))
+    given = {"config": {"env": {"max_speed_mps": torch.ones(2)}}}
+    with pytest.raises(CorruptCheckpointError, match=r"^p\.pt: a part of the saved state"):
+        LoadedPolicy(given, Path("p.pt"), "slipstream", "").other_settings(env)
