@@ -383,7 +383,7 @@ export class PlayView {
     const state = this.duel ? this._duelState(v) : this.scene.read(v, PREFIX);
     state.at = now;
     state.scale = v.getFloat32(2, true);
-    if (this.states.push(state) === 1) this._show();
+    if (this.states.push(state) === 1 || (state.winner >= 0 && this.status.result)) this._show();
     if (this.states.length > 30) this.states.shift();
     this.received = (this.received ?? 0) + 1;
   }
@@ -785,8 +785,10 @@ export class PlayView {
     const lesson = this.duel ? LESSONS[s.begun?.start] : null;
     if (!this.frozen && this.caption) this.caption.textContent = NOW;
     if (s.record?.debrief && s.record.debrief.time !== null && !lesson) this.debrief = s.record.debrief;
-    if (s.begun && !lesson && document.activeElement !== this.opponent && !this.twoHands && !this.invited && s.game)
+    const known = this.shownGame === s.game; // what is chosen for the next game stays chosen
+    if (s.begun && s.game && !known && !lesson && !this.twoHands && !this.invited)
       this.opponent.value = s.begun.opponent ?? "";
+    this.shownGame = s.game;
     const again = button(lesson && s.result ? "Again" : "New game", () => this.begin(), {
       className: "primary",
       title: "New game (Enter)",
@@ -836,6 +838,7 @@ export class PlayView {
               : "You lose",
         `After ${Math.round(s.result.seconds)} s: ${this._reason()}${file ? "; the game is recorded" : ""}.`,
         debrief ? el("p", { class: "debrief", text: explain(debrief, this.names()) }) : "",
+        this.duel && !file && s.result.seconds >= 3 ? el("p", { text: "Working out what decided it …" }) : "",
         el(
           "div",
           { class: "group" },
