@@ -60,6 +60,10 @@ def started_by_torchrun() -> bool:
             f"{' and '.join(given)} in the environment mean several ranks, but {' and '.join(missing)} are not set: "
             f"start the ranks with torchrun (docs/scale.md), or unset {' '.join(given)} to train in one process"
         )
+    numbers = [os.environ.get(name, "0") for name in ("RANK", "LOCAL_RANK", "MASTER_PORT", "WORLD_SIZE")]
+    if not missing and not (all(map(str.isdecimal, numbers)) and int(numbers[0]) < int(numbers[3])):
+        wrong = " ".join(f"{name}={os.environ[name]}" for name in TORCHRUN_VARIABLES)
+        raise ConfigError(f"{wrong} in the environment cannot be: start the ranks with torchrun (docs/scale.md)")
     return not missing
 
 

@@ -140,6 +140,16 @@ def test_a_number_of_ranks_that_cannot_be_is_refused(monkeypatch, capfd, words, 
     assert re.search(message, refusal(capfd, *words))
 
 
+@pytest.mark.parametrize("wrong", [{"RANK": "5"}, {"RANK": "x"}, {"WORLD_SIZE": "-2"}, {"MASTER_PORT": "here"}])
+def test_variables_of_torchrun_that_cannot_be_are_refused(monkeypatch, capfd, wrong):
+    good = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}
+    for name, value in (good | wrong).items():
+        monkeypatch.setenv(name, value)
+    (name, value), *_ = wrong.items()
+    text = refusal(capfd, *WORDS, "device=cpu")
+    assert f"{name}={value} " in text and "in the environment cannot be: start the ranks with torchrun" in text
+
+
 @pytest.mark.parametrize("given", [{"RANK": "0"}, {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}])
 def test_a_part_of_torchruns_variables_is_refused(tmp_path, monkeypatch, capfd, given):
     for name, value in given.items():
