@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import operator
+import pathlib
 import struct
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from slipstream.storage.errors import printable
+from slipstream.storage.errors import SaveError, printable
 from slipstream.storage.tensor_file import MemoryFile, Reader, TensorFile, TensorFileWriter
 
 KIND = "stat"  # of a container with one state
@@ -29,10 +30,35 @@ _MAX_INTEGER_BITS = 8192  # Python refuses to print much larger ones
 _TEXTS = frozenset((str,))
 _LARGEST_KEY = 1 << 24  # keys whose hash the writer of a file can choose make a dict slow: larger ones are refused
 _first_letter = operator.itemgetter(slice(1))
-_MAPPINGS: dict[Any, str] = {dict: "$dict", OrderedDict: "$odict", Counter: "$counter"}
+_MAPPINGS: dict[Any, str] = {dict: "$dict", OrderedDict: "$odict", Counter: "$counter", defaultdict: "$defaultdict"}
 _PAIRED = frozenset((*_MAPPINGS.values(), "$tensordict"))  # of these but $dict the value is [pairs, what else there is]
 _LEAF_TAGS = frozenset(("$tensor", "$array", "$learning", "$parameter"))
-_TORCH_FILES_LACK = (np.ndarray, np.generic, bytes)
+_TORCH_FILES_LACK = (np.ndarray, np.generic, bytes, defaultdict, deque, pathlib.Path)
+_FACTORIES: dict[Any, Any] = {kind.__name__: kind for kind in (list, dict, set, tuple, int, float, str, bool)}
+_FACTORIES["None"] = None
+_NAMED_TUPLES: dict[str, Any] = {}  # see `register_named_tuple`
+
+
+def register_named_tuple(kind: type, name: str | None = None) -> None:
+    """Let named tuples of a class be saved, and be loaded again where the class is registered under the same name.
+
+    Args:
+        kind: a class made by `collections.namedtuple` or `typing.NamedTuple`.
+        name: in the file; by default its module and name.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        raise TypeError(f"{kind!r} is not a class of named tuples")
+    name = name or f"{kind.__module__}.{kind.__qualname__}"
+    if _NAMED_TUPLES.get(name, kind) is not kind:
+        raise ValueError(f"{name!r} is registered already, for {_NAMED_TUPLES[name]!r}: give another name")
+    _NAMED_TUPLES[name] = kind
+
+
+def _named_tuple(name: str) -> Any:
+    if name not in _NAMED_TUPLES:
+        remedy = f"slipstream.checkpoint.register_named_tuple(its class, {printable(name)!r})"
+        raise SaveError(f"the state holds a named tuple {printable(name)!r}: first import its class and call {remedy}")
+    return _NAMED_TUPLES[name]
 
 
 class Leaves(NamedTuple):
@@ -83,7 +109,8 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
             return {"$tensor": leaf(node.detach().as_subclass(tensor), name)}
         if depth > MAX_DEPTH:
             raise TypeError(f"a state nested deeper than {MAX_DEPTH} levels, or one that holds itself, cannot be saved")
-        if for_torch and isinstance(node, _TORCH_FILES_LACK):
+        registered = next((known for known in _NAMED_TUPLES if kind is _NAMED_TUPLES[known]), None)
+        if for_torch and (registered or isinstance(node, _TORCH_FILES_LACK)):
             why = "which a plain torch file cannot give back without running code"
             raise _Refused(node, f"is a {_type_name(node)}, {why}: save with compress=True, or as tensors and numbers")
         if kind in _MAPPINGS:
@@ -96,6 +123,10 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
             pairs = [[key, child] for key, child in zip(node, children, strict=True)]
             # state_dict() keeps the versions of modules in _metadata
             more = walk(getattr(node, "_metadata", None), None, depth + 1) if kind is OrderedDict else None
+            if kind is defaultdict:
+                more = next((known for known in _FACTORIES if node.default_factory is _FACTORIES[known]), None)
+                if more is None:
+                    raise _Refused(node, f"is a defaultdict of {node.default_factory!r}: save dict(x)")
             return {_MAPPINGS[kind]: pairs if kind is dict else [pairs, more]}
         if kind is list or kind is tuple:
             kinds = set(map(type, node))
@@ -105,6 +136,9 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
             else:
                 items = [walk(v, name, depth + 1) for v in node]
             return items if kind is list else {"$tuple": items}
+        if kind is deque or registered:
+            items = [walk(v, name, depth + 1) for v in node]
+            return {"$deque": [items, node.maxlen]} if kind is deque else {"$namedtuple": [items, registered]}
         if kind is torch.nn.Parameter:
             return {"$parameter": [leaf(node, name), node.requires_grad]}
         if kind is np.ndarray or (detach and kind is np.memmap):
@@ -123,6 +157,9 @@ def flatten(state: Any, *, detach: bool = False, for_torch: bool = False) -> tup
                 items = node if hasattr(node, "keys") else node.to_tensordict()
                 pairs = [[key, walk(items.get(key), key, depth + 1)] for key in items.keys()]  # noqa: SIM118
                 return {"$tensordict": [pairs, list(items.batch_size)]}
+        if isinstance(node, tuple) and hasattr(node, "_fields"):
+            remedy = "call slipstream.checkpoint.register_named_tuple with its class, before saving and before loading"
+            raise _Refused(node, f"is a {_type_name(node)}: {remedy}")
         remedy = "save its state_dict(), or a plain dict, list, number, text, array or tensor of what it holds"
         raise _Refused(node, f"is a {_type_name(node)}: {remedy}")
 
@@ -162,7 +199,7 @@ def _is_key(key: Any) -> bool:
 
 def _place(state: Any, wanted: Any) -> str:
     """Where in a nested state an object is, written as in Python."""
-    inner = (dict, list, tuple)
+    inner = (dict, list, tuple, deque)
     pairs = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, inner) else []
     for key, child in pairs:
         if child is wanted:
@@ -192,6 +229,7 @@ _SCALARS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any, Reader], An
         lambda value: str(value).removeprefix("torch."),
         lambda value, reader: reader.torch_dtype(value, "a dtype"),
     ),
+    type(pathlib.Path()): ("$path", str, lambda value, reader: pathlib.Path(reader.text(value, "a path", 4096))),
     torch.device: ("$device", str, lambda value, reader: torch.device(reader.text(value, "a device", 64))),
 }
 _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {tag: decode for tag, _, decode in _SCALARS.values()} | {
@@ -212,7 +250,7 @@ def check_tree(tree: Any, leaves: int, reader: Reader) -> Any:
         reader.integer(number, "the number of a tensor", 0, leaves - 1)
         return torch.empty(0)
 
-    unflatten(tree, leaf, reader, batch_size=lambda size: [])
+    unflatten(tree, leaf, reader, batch_size=lambda size: [], named_tuple=lambda name: lambda *items: ())
     return tree
 
 
@@ -222,12 +260,14 @@ def unflatten(
     reader: Reader | None = None,
     *,
     batch_size: Callable[[list[int]], list[int]] = list,
+    named_tuple: Callable[[str], Callable[..., Any]] = _named_tuple,
 ) -> Any:
     """Return the state of a tree, with `leaf(i)` in the place of tensor i.
 
     Args:
         reader: refuses what `flatten` does not write.
         batch_size: gives the batch size of a TensorDict, if it is not the saved one.
+        named_tuple: gives the class of named tuples of a name, if it is not the registered one.
     """
     reader = reader or Reader("the state")
 
@@ -258,6 +298,11 @@ def unflatten(
             return made.requires_grad_() if tag == "$learning" else made
         if tag == "$tuple":
             return tuple(items(value, depth))
+        if tag == "$deque":
+            made, size = items(value[0], depth), value[1]
+            return deque(made, None if size is None else reader.integer(size, "the size of a deque", len(made)))
+        if tag == "$namedtuple":
+            return named_tuple(reader.text(value[1], "the name of a named tuple"))(*items(value[0], depth))
         if tag not in _PAIRED:
             return _DECODERS[tag](value, reader)
         pairs, more = (value, None) if tag == "$dict" else value
@@ -270,6 +315,8 @@ def unflatten(
             return _make_tensordict(children, batch_size(list(reader.shape(more, "a batch size"))))
         if tag == "$dict":
             return dict(children)
+        if tag == "$defaultdict":
+            return defaultdict(_FACTORIES[more], children)
         out = OrderedDict(children)
         if more is not None:
             out._metadata = build(more, depth)  # type: ignore[attr-defined]
@@ -323,7 +370,7 @@ def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[A
         ((tag, value),) = node.items()
         if tag in _LEAF_TAGS:
             yield path, value[0] if tag == "$parameter" else value
-        items = value if tag == "$tuple" else []
+        items = value if tag == "$tuple" else value[0] if tag in ("$deque", "$namedtuple") else []
     for i, child in enumerate(items):
         yield from walk_leaves(child, (*path, i))
 

@@ -5,16 +5,17 @@ import json
 import weakref
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from enum import IntEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
 import torch
 from tensordict import NonTensorData, NonTensorStack, TensorDict
 
-from slipstream.storage.errors import DamagedFileError
+from slipstream.storage import tree as names
+from slipstream.storage.errors import DamagedFileError, SaveError
 from slipstream.storage.tensor_file import Reader
-from slipstream.storage.tree import check_tree, flatten, select, unflatten, walk_leaves
+from slipstream.storage.tree import check_tree, flatten, register_named_tuple, select, unflatten, walk_leaves
 
 
 def through_json(state, **options):
@@ -102,10 +103,18 @@ def test_the_tensors_of_a_state_are_freed_with_it():
         gc.enable()
 
 
-@pytest.mark.parametrize("state", [Counter({30: 1, 80: 2}), OrderedDict(a=Counter("aab")), {True: {None: -1}}], ids=str)
+KINDS = [
+    *(Counter({30: 1, 80: 2}), OrderedDict(a=Counter("aab")), {True: {None: -1}}),
+    *(defaultdict(list, a=[1]), defaultdict(None, a=1), deque([1, (2,)], maxlen=3), deque(), Path("a/b")),
+]
+
+
+@pytest.mark.parametrize("state", KINDS, ids=str)
 def test_kinds_of_dicts_and_keys_are_kept(state):
     again = round_trip({"s": state, 5: [state]})
     assert again == {"s": state, 5: [state]} and type(again["s"]) is type(state)
+    for name in ("default_factory", "maxlen"):
+        assert getattr(again["s"], name, None) == getattr(state, name, None)
 
 
 def test_tensors_and_arrays_within_them_are_kept_and_can_be_selected():
@@ -130,10 +139,10 @@ class Level(IntEnum):
 
 OWN = [type("Own" + kind.__name__, (kind,), {})() for kind in (dict, str, list, tuple, Counter)]
 OTHER = [
-    *(set(), frozenset(), deque(), bytearray(), Path("x"), NonTensorStack.from_list(["x", "y"])),
+    *(set(), frozenset(), bytearray(), PurePosixPath("x"), NonTensorStack.from_list(["x", "y"])),
     namedtuple("Point", "x y")(1, 2),
     Level.LOW,
-    defaultdict(list),
+    defaultdict(lambda: 3),
     np.ma.masked_array([1, 2], [True, False]),
     np.str_("x"),
     range(3),
@@ -144,3 +153,25 @@ OTHER = [
 def test_a_type_that_would_not_come_back_is_refused_by_name(value):
     with pytest.raises(TypeError, match=rf"^state\['a'\]\[0\] is a .*{type(value).__name__}"):
         flatten({"a": [value]})
+
+
+Point = namedtuple("Point", "x y")
+
+
+def test_named_tuples_are_kept_where_their_class_is_registered(monkeypatch):
+    monkeypatch.setattr(names, "_NAMED_TUPLES", {})
+    with pytest.raises(TypeError, match=r"state\['p'\] is a .*Point: call .*register_named_tuple"):
+        flatten({"p": Point(1, 2)})
+    register_named_tuple(Point, "my.Point")
+    tree, leaves = through_json({"p": Point(torch.ones(1), [2])})
+    again = unflatten(tree, leaves.data.__getitem__)["p"]
+    assert type(again) is Point and again.y == [2] and again.x is leaves.data[0]
+    with pytest.raises(TypeError, match="a plain torch file"):
+        flatten({"p": Point(1, 2)}, for_torch=True)
+    with pytest.raises(ValueError, match="registered already"):
+        register_named_tuple(namedtuple("Point", "z"), "my.Point")
+    names._NAMED_TUPLES.clear()
+    with pytest.raises(SaveError, match="'my.Point': first import its class"):
+        unflatten(tree, leaves.data.__getitem__)
+    with pytest.raises(TypeError, match="not a class of named tuples"):
+        register_named_tuple(tuple)
