@@ -40,7 +40,7 @@ def sentence(capsys, argv):
         ("env_dyn.num_obstacles=100000", "env_dyn.num_obstacles must be in [0, 2000], not 100000"),
         ("env.num_envs=1e300", "env.num_envs must be a whole number below 2^63, not '1e300'"),
         ("env.num_envs=[[1]]", "env.num_envs"),
-        ("env.num_envs=9223372036854775807", "memory"),
+        ("env.num_envs=9223372036854775807", "num_envs must be in [1, 16777216]"),
         ("env.map_half_m=inf", "env.map_half_m must be a finite number"),
         ("eval.map_seeds=[[1],[2]]", "eval.map_seeds"),
         ("eval.map_seeds=" + "[" * 3000, "eval.map_seeds"),
