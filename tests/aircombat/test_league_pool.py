@@ -9,6 +9,7 @@ from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.config.compose import load_train, to_dict
 from slipstream.config.registry import find_task
 from slipstream.models import ModelConfig, build_policy
+from slipstream.models.policy import ActorCritic
 from slipstream.tasks.aircombat.agents import BaseAgent, PursuitAgent, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.league.matches import Match, Recorder, Score
@@ -47,6 +48,43 @@ def test_the_pools_one_pass_gives_what_each_member_gives_alone(model):
         alone = LearnedAgent(policy=policies[member]).act({name: x[rows] for name, x in view.items()})
         torch.testing.assert_close(together[rows], alone, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(together[:3], together[3:6])
+
+
+class Deeper(ActorCritic):
+    """A network with a layer and a buffer of its own between the encoder and the heads."""
+
+    def __init__(self, observation_spec, action_spec, config):
+        plain = build_policy(observation_spec, action_spec, config)
+        super().__init__(plain.encoder, plain.actor, config)
+        self.middle = torch.nn.Linear(plain.encoder.width, plain.encoder.width)
+        self.register_buffer("scale", torch.ones(()))
+
+    def features(self, observation):
+        return self.scale * self.middle(super().features(observation)).tanh()
+
+
+def make_deeper(seed):
+    torch.manual_seed(seed)
+    policy = Deeper(SPECS.observation_spec, SPECS.action_spec, ModelConfig(trunk=[16, 16], part=0))
+    for p in policy.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    policy.scale.fill_(1.0 + seed)
+    return policy
+
+
+def test_the_pool_flies_a_networks_own_layers_also_resumed():
+    policy, view = make_deeper(1), views(4)
+    pool, resumed = PolicyPool(make_deeper(0), 1), PolicyPool(make_deeper(2), 1)
+    pool.put(0, policy)
+    resumed.load_state_dict(pool.state_dict())
+    alone = LearnedAgent(policy=policy).act(view)
+    for each in (pool, resumed):
+        torch.testing.assert_close(each.act(each.members, view, sampled=False), alone, atol=1e-5, rtol=1e-5)
+
+
+def test_the_pool_leaves_the_critic_out():
+    names = PolicyPool(make_policy(0), 1).members
+    assert names and all(name.startswith(("encoder.", "actor.")) for name in names)
 
 
 def test_every_duel_takes_the_action_of_its_seat():

@@ -109,7 +109,7 @@ class _Distribution(nn.Module):
         return self.policy.distribution(self.policy.features(observation), observation)
 
 
-ACTING = ("encoder.", "actor.")  # the parts of a policy that act; the critic is left out
+NOT_ACTING = ("critic.", "value_norm.")  # the parts of a policy that do not act; a network's own layers may
 
 Weights = dict[str, Tensor]
 
@@ -121,7 +121,7 @@ class PolicyPool:
         self.network = copy.deepcopy(template).requires_grad_(False).eval()
         self.network.bf16 = False
         self._distribution = _Distribution(self.network)
-        weights = {name: x for name, x in self.network.state_dict().items() if name.startswith(ACTING)}
+        weights = {name: x for name, x in self.network.state_dict().items() if not name.startswith(NOT_ACTING)}
         self.members = {name: x.new_zeros(capacity, *x.shape) for name, x in weights.items()}
         self.capacity = capacity
         self.device = next(iter(weights.values())).device
