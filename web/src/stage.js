@@ -101,9 +101,11 @@ export class Stage {
       this.slow = 0;
       return;
     }
-    this.slow = dt > 0.07 ? (this.slow ?? 0) + 1 : Math.max((this.slow ?? 0) - 0.25, 0);
-    if (this.slow >= 3 && this.ratio > 0.61 * most) {
-      this.setRatio(Math.max(this.ratio * 0.8, 0.6 * most));
+    // Without a graphics card time goes with the pixels: 30 smooth pictures a second are worth coarser ones.
+    const [late, least] = this.software ? [0.034, 0.4 * most] : [0.07, 0.6 * most];
+    this.slow = dt > late ? (this.slow ?? 0) + 1 : Math.max((this.slow ?? 0) - 0.25, 0);
+    if (this.slow >= 3 && this.ratio > 1.01 * least) {
+      this.setRatio(Math.max(this.ratio * 0.8, least));
       this.slow = 0;
     }
   }
