@@ -3,7 +3,7 @@
 | message | content |
 |---|---|
 | ODOMETRY | local NED pose, velocity in the body or in NED. Without it: LOCAL_POSITION_NED with ATTITUDE_QUATERNION |
-| OBSTACLE_DISTANCE | a ring of distances, level and around the body |
+| OBSTACLE_DISTANCE | a ring of distances, level and around the body; not used if a sector is unknown (65535) |
 | TUNNEL | type 40001: 3-D clouds and tracked obstacles, as pieces of `messages.pack` |
 | SET_POSITION_TARGET_LOCAL_NED | the command: velocity and yaw |
 | HEARTBEAT | once a second, as an onboard computer |
@@ -31,7 +31,8 @@ from slipstream.deploy.sensors import scan_points
 VELOCITY_AND_YAW = 0b0000_1001_1100_0111  # type_mask: position, acceleration and yaw rate are ignored
 TUNNEL_TYPE = 40_001  # for private use
 PIECE, PIECE_BYTES = struct.Struct("<HHH"), 120  # before a piece of a message: its number, the piece, all pieces
-RING, NO_HIT = 72, 65_535
+RING, UNKNOWN = 72, 65_535
+RING_MAX = UNKNOWN - 2  # cm; one more means no obstacle
 
 
 class MavlinkLink:
@@ -101,10 +102,7 @@ class MavlinkLink:
         if kind == "LOCAL_POSITION_NED" and self._attitude is not None:
             return _odometry(m.time_boot_ms * 1e-3, m, (m.vx, m.vy, m.vz), self._attitude)
         if kind == "OBSTACLE_DISTANCE" and m.frame == frame.MAV_FRAME_BODY_FRD and not self._has_clouds:
-            ranges = np.where(np.array(m.distances) == NO_HIT, np.inf, np.array(m.distances) / 100)
-            first, step = -math.radians(m.angle_offset), -math.radians(m.increment_f or m.increment)  # clockwise
-            hits = scan_points(ranges, first, step, m.min_distance / 100, m.max_distance / 100)
-            return Cloud(m.time_usec * 1e-6, hits)
+            return Cloud(m.time_usec * 1e-6, _ring_points(m))
         if kind == "TUNNEL" and m.payload_type == TUNNEL_TYPE and m.payload_length > PIECE.size:
             return self._read_piece(bytes(m.payload[: m.payload_length]))
         if kind == "SET_POSITION_TARGET_LOCAL_NED" and self.role == "vehicle" and m.type_mask == VELOCITY_AND_YAW:
@@ -154,13 +152,23 @@ class MavlinkLink:
 
     def _send_ring(self, message: Message) -> None:
         x, y, z = frames.swap_frd_flu(message.values[np.abs(message.values[:, 2]) < 0.02]).T
-        ring = np.full(RING, float(NO_HIT))
+        ring = np.full(RING, RING_MAX + 1.0)
         place = np.rint(np.arctan2(y, x) * RING / (2 * np.pi)).astype(int) % RING
         np.minimum.at(ring, place, np.rint(100 * np.hypot(x, y)))
         frame = {"increment_f": 360 / RING, "angle_offset": 0.0, "frame": self._mavlink.MAV_FRAME_BODY_FRD}
-        self._mav.obstacle_distance_send(
-            _microseconds(message), 0, ring.astype(int).tolist(), 0, 1, NO_HIT - 1, **frame
-        )
+        self._mav.obstacle_distance_send(_microseconds(message), 0, ring.astype(int).tolist(), 0, 1, RING_MAX, **frame)
+
+
+def _ring_points(m: Any) -> np.ndarray:
+    """Return the hits of an OBSTACLE_DISTANCE: 0 cm is touching, max_distance + 1 no obstacle. Raises ValueError if a
+    sector of the circle is unknown: it must not count as free."""
+    step = m.increment_f or m.increment or math.nan
+    sectors = np.array(m.distances[: round(360 / abs(step))])  # more of them are not used
+    if not len(sectors) or (sectors == UNKNOWN).any():
+        raise ValueError("an OBSTACLE_DISTANCE with unknown sectors")
+    ranges = np.where(sectors == m.max_distance + 1, np.inf, np.maximum(sectors, 1) / 100)
+    first, step = -math.radians(m.angle_offset), -math.radians(step)  # clockwise
+    return scan_points(ranges, first, step, 0.0, UNKNOWN / 100)
 
 
 def _odometry(stamp: float, m: Any, velocity: Any, quat: Any) -> Odometry:

@@ -181,6 +181,7 @@ def test_mavlink_is_parsed_by_pymavlink_in_another_process():
     odometry, ring = found["ODOMETRY"], found["OBSTACLE_DISTANCE"]
     assert (odometry["x"], odometry["y"], odometry["z"]) == (-2.0, 1.0, -3.0)  # NED
     assert odometry["frame_id"] == 1 and odometry["time_usec"] == 12_500_000
+    assert max(ring["distances"]) == ring["max_distance"] + 1 < 65_535  # no obstacle, not unknown
     assert min(ring["distances"]) == 316 and found["TUNNEL"]["payload_type"] == 40_001
     assert found["HEARTBEAT"]["type"] == 2
 
@@ -211,6 +212,31 @@ def test_mavlink_round_trip_and_no_arming():
     assert {int.from_bytes(data[7:10], "little") for data in sent} == {0, 84}  # heartbeat and setpoint, nothing else
     pilot.connection.port.sendto(b"\xfd\x09junk", ("127.0.0.1", vehicle.connection.port.getsockname()[1]))
     assert vehicle.receive(0.05) == []
+    pilot.close(), vehicle.close()
+
+
+@needs("pymavlink")
+def test_a_ring_of_mavlink_is_read_as_the_specification_says():
+    from slipstream.deploy.mavlink import MavlinkLink
+
+    address = f"127.0.0.1:{free_port()}"
+    pilot, vehicle = MavlinkLink(address, "pilot"), MavlinkLink(address, "vehicle")
+
+    def ring(distances, **settings):
+        settings = {"increment": 10, "min_distance": 20, "max_distance": 400, "frame": 12} | settings
+        vehicle._mav.heartbeat_send(2, 0, 0, 0, 4)
+        vehicle._mav.obstacle_distance_send(1, 0, (distances + [65_535] * 72)[:72], **settings)
+        return [message.values for message in pilot.receive(1.0) + pilot.receive(0.05)]
+
+    (found,) = ring([200, 0, *[401] * 33, 15])  # of 36: 2 m ahead, one that touches, one below the minimum
+    right, left = np.radians((-10, 10))
+    expected = [[2, 0, 0], [0.01 * np.cos(right), 0.01 * np.sin(right), 0]]
+    assert np.allclose(found, [*expected, [0.15 * np.cos(left), 0.15 * np.sin(left), 0]])
+    assert [len(values) for values in ring([401] * 36)] == [0]  # nothing near
+    assert [len(values) for values in ring([0] * 36)] == [36]
+    assert ring([]) == []  # all unknown
+    assert ring([200, 65_535, *[401] * 34]) == []  # one unknown
+    assert ring([401] * 72, increment=0) == ring([401] * 72, increment_f=float("inf")) == []
     pilot.close(), vehicle.close()
 
 
