@@ -144,10 +144,10 @@ class Memory:
             column, wanted = self.columns[key], number if spec.next_key is None else 2 * number
             out = arrays[key].reshape(wanted, *spec.shape)
             if isinstance(column, RawColumn):  # the index only names rows that are there: no need to check again
-                size = len(column.ring)
-                if size not in slots:
-                    slots[size] = both % size
-                take(column.ring, slots[size][:wanted], out)
+                ring = column.ring  # a writer may replace it by a larger one
+                if len(ring) not in slots:
+                    slots[len(ring)] = both % len(ring)
+                take(ring, slots[len(ring)][:wanted], out)
             else:
                 coded.append((column, both[:wanted], out, column.view()))
             if wanted > number and len(waiting):

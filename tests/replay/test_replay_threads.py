@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from slipstream.replay import ReplayBuffer
+from slipstream.storage.blocks import RawColumn
 
 WIDTH = 50
 RAMP = np.arange(WIDTH, dtype=np.float64)
@@ -191,3 +192,31 @@ def test_closing_while_others_draw_and_add_ends_them_with_an_error_not_a_hang():
     with pytest.raises((RuntimeError, IndexError), match="closed|outside"):
         crowd.run([draw, draw, add], turns=10**9)
     closer.join()
+
+
+class GrownByAnother(RawColumn):
+    """A column that a writer gives a larger ring as soon as a reader has looked at the present one."""
+
+    @property
+    def ring(self):
+        ring = self.__dict__["ring"]
+        if not self.__dict__.setdefault("grown", False):
+            self.__dict__["grown"] = True
+            self._grow(len(ring) + 50)
+        return ring
+
+    @ring.setter
+    def ring(self, ring):
+        self.__dict__["ring"] = ring
+
+
+def test_a_ring_that_grows_during_a_draw_is_read_as_it_was():
+    buffer = ReplayBuffer(capacity=100)
+    for first in range(0, 400, 50):
+        x = torch.from_numpy(rows(first, 51)).clone()
+        batch = {"observation": x[None, :-1], "next": {"observation": x[None, 1:]}}
+        buffer.extend({**batch, "reward": torch.arange(first, first + 50.0)[None]})
+    column = buffer._storage.memory.columns["reward",]
+    column.__class__ = GrownByAnother
+    check(buffer.sample(64))
+    assert column.grown
