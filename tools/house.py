@@ -43,7 +43,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "algorithms": 1898,  # with policies from the hub
     "checkpoint": 868,
     "cli": 1618,  # of it 142 for `card` and `push`, 117 for `exploit`, 17 for rollouts of games
-    "collectors": 1588,  # with the Ray cluster, 72 lines that were in config
+    "collectors": 1592,  # with the Ray cluster, 72 lines that were in config
     "config": 997,
     "envs": 946,
     "models": 1211,
@@ -55,7 +55,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     # of it 1,600 for own worlds, 100 for own drones (a file, bodies), 240 for real drones, 130 for opponents drawn at
     # random, time limits of duels and rollouts of games; duels shrink
     "tasks": 8745,
-    "training": 2473,
+    "training": 2472,
     "viewer": 775,
     "tests": 33422,
 }

@@ -291,18 +291,18 @@ class PipelinedDataCollector(Collector):
         self._taken = 0  # batches delivered
         self.version = -1  # the last one published: finished updates
         self._bad: Tensor | None = None
+        self._callers_threads = 0  # before `build` took some; 0: it took none
 
     @classmethod
     def build(cls, env: TensorEnv, policy: Any, frames: int, settings: CollectConfig, seed: int) -> Collector:
         """Return the collector of a training, with batches of `frames` frames. On a CPU it takes `settings.threads`
-        threads, by default half, from those of the caller."""
-        on_gpu, threads = env.device.type == "cuda", 0
+        threads, by default half, from those of the caller, who has them again after `shutdown`."""
+        on_gpu, threads, total = env.device.type == "cuda", 0, torch.get_num_threads()
         if not on_gpu:
-            total = torch.get_num_threads()
             devices.check_threads(settings.threads, "collect.threads")
             threads = settings.threads or max(1, total // 2)
             devices.set_threads(max(1, total - threads))
-        return cls(
+        collector = cls(
             SyncDataCollector(env, policy, frames, return_same_td=on_gpu, postproc=compression(settings)),
             prefetch_count=settings.prefetch_count,
             on_policy=settings.pipeline == "on_policy",
@@ -310,6 +310,8 @@ class PipelinedDataCollector(Collector):
             threads=threads,
             seed=seed,
         )
+        collector._callers_threads = total if threads else 0
+        return collector
 
     # -- public interface --------------------------------------------------------------------------------------------
 
@@ -390,6 +392,8 @@ class PipelinedDataCollector(Collector):
             warnings.warn(text, RuntimeWarning, stacklevel=2)
             return
         if is_first:
+            if self._callers_threads:  # whichever of several is shut down last
+                devices.set_threads(max(self._callers_threads, torch.get_num_threads()))
             getattr(self.base, "shutdown", lambda: None)()
 
     # -- for algorithms.execution --------------------------------------------------------------------------------------

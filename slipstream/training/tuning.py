@@ -170,7 +170,7 @@ def choose_sizes(config: TrainConfig, log: Log = print, open_trial: Any = Traini
     Raises:
         ConfigError: A key cannot be chosen by measuring.
     """
-    asked, config, threads = config.auto, replace(config, auto=[]), torch.get_num_threads()
+    asked, config = config.auto, replace(config, auto=[])
     for key in asked:
         if key not in CHOSEN_BY_MEASURING:
             raise ConfigError(f"{key}=auto: only env.num_envs and algo.minibatches can be chosen by measuring")
@@ -183,7 +183,6 @@ def choose_sizes(config: TrainConfig, log: Log = print, open_trial: Any = Traini
         counts = [n for n in (64, 32, 16, 8, 4) if frames % n == 0 and frames // n >= MIN_MINIBATCH_FRAMES]
         counts = counts or [max(n for n in (4, 2, 1) if frames % n == 0)]
         config = _grow(config, "algo.minibatches", counts, log, open_trial)
-    set_threads(threads)  # a trial may change the number
     return config
 
 

@@ -64,6 +64,19 @@ def test_late_data_have_ratios_other_than_one():
     assert min(importance[1:]) > 1e-4
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
+def test_a_closed_training_gives_its_threads_back(order):
+    words = [*WORDS, *PPO, "collect.pipeline=on", "threads=0"]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        for job in [Trainer(load_train(words)) for _ in range(2)][::order]:
+            job.close()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_values_of_the_past_are_read_in_the_units_of_the_past():
     job = Trainer(load_train([*WORDS, *PPO, "collect.pipeline=on"]))
     norm = job.policy.value_norm
