@@ -163,8 +163,9 @@ def _ring_points(m: Any) -> np.ndarray:
     """Return the hits of an OBSTACLE_DISTANCE: 0 cm is touching, max_distance + 1 no obstacle. Raises ValueError if a
     sector of the circle is unknown: it must not count as free."""
     step = m.increment_f or m.increment or math.nan
-    sectors = np.array(m.distances[: round(360 / abs(step))])  # more of them are not used
-    if not len(sectors) or (sectors == UNKNOWN).any():
+    count = round(360 / abs(step))
+    sectors = np.array(m.distances[:count])  # more of them are not used
+    if not 0 < count <= RING or (sectors == UNKNOWN).any():
         raise ValueError("an OBSTACLE_DISTANCE with unknown sectors")
     ranges = np.where(sectors == m.max_distance + 1, np.inf, np.maximum(sectors, 1) / 100)
     first, step = -math.radians(m.angle_offset), -math.radians(step)  # clockwise

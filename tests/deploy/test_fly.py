@@ -236,6 +236,7 @@ def test_a_ring_of_mavlink_is_read_as_the_specification_says():
     assert [len(values) for values in ring([0] * 36)] == [36]
     assert ring([]) == []  # all unknown
     assert ring([200, 65_535, *[401] * 34]) == []  # one unknown
+    assert ring([401] * 72, increment=1) == []  # 72° alone
     assert ring([401] * 72, increment=0) == ring([401] * 72, increment_f=float("inf")) == []
     pilot.close(), vehicle.close()
 
