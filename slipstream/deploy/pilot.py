@@ -142,7 +142,7 @@ class Pilot:
         self._low, self._high = np.array((x0, y0, z0)), np.array((x1, y1, z1))
         self.shield = facts.shield() if shield else None
         self.goal: np.ndarray | None = None
-        self._history: deque[Odometry] = deque(maxlen=100)  # attitudes at the time of a scan
+        self._history: deque[Odometry] = deque(maxlen=100)  # poses at the time of a scan
         shapes = {name: tuple(x.shape[1:]) for name, x in inputs.items()}
         fitting = {"state": (8,), "direction": (1, 3), "lidar": (1, facts.azimuths, len(facts.elevations_deg))}
         fitting["dynamic_obstacle"] = 1, facts.nearest, sensors.OBSTACLE_COLUMNS
@@ -245,13 +245,14 @@ class Pilot:
         offset = self.goal - position
         unit = to_goal @ offset / max(float(np.linalg.norm(offset)), 1e-6)
         state = np.array((*unit, np.hypot(offset[0], offset[1]), offset[2], *(to_goal @ velocity)), np.float32)
-        points, attitude = np.zeros((0, 3)), odometry[6:]
+        points = np.zeros((0, 3))
         if self.cloud.last is not None:
             stamp = self.cloud.last.stamp + self.cloud.offset
             then = min(self._history, key=lambda x: abs(x.stamp + self.odometry.offset - stamp))  # the time of the scan
-            attitude = then.values[0, 6:]
-            values = self.cloud.last.values
-            points = values[np.linalg.norm(values, axis=1) <= facts.range_m] @ (to_goal @ rotation(attitude)).T
+            moved = to_goal @ (then.values[0, :3] - position)  # since then
+            values, reach = self.cloud.last.values, facts.range_m + float(np.linalg.norm(moved))
+            near = values[np.linalg.norm(values, axis=1) <= reach]
+            points = near @ (to_goal @ rotation(then.values[0, 6:])).T + moved
         rows = np.zeros((0, 8)) if self.obstacles.last is None else self.obstacles.last.values.copy()
         rows[:, :3] += rows[:, 3:6] * max(0.0, self.obstacles.age(now))  # where they are now
         if self.remove_tracked:
@@ -260,7 +261,7 @@ class Pilot:
         self._points = points
         observation = {
             "state": state,
-            "lidar": facts.lidar(sensors.turned_to_yaw(points, attitude, to_goal)),
+            "lidar": facts.lidar(sensors.turned_to_yaw(points, odometry[6:], to_goal)),
             "direction": direction.astype(np.float32)[None],
             "dynamic_obstacle": facts.dynamic_obstacle(rows, position, to_goal),
         }

@@ -222,6 +222,27 @@ def test_hits_on_tracked_obstacles_are_left_out_for_a_policy_that_did_not_see_th
     assert lidar[0, 1] == 0 and lidar[9, 1] == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("yaw_deg,seen_deg", [(0, 0), (20, -20)])
+def test_a_scan_is_moved_to_the_present_pose(exported, yaw_deg, seen_deg):
+    """At 0 s a wall 4.5 m ahead (beyond the range) and a pillar 2 m ahead, 1 m left; at 0.3 s it is 0.6 m nearer."""
+    pilot, half = Pilot(exported("navigation")[0], True, Limits(recover_s=0.0)), math.radians(yaw_deg) / 2
+    pilot.fly_to([0.0, 30.0, 2.0])  # north, so that the goal frame is not the world's
+    quarter = math.sqrt(0.5)
+    pilot.receive(Odometry(0.0, [0, 0, 2, 0, 2, 0, quarter, 0, 0, quarter]), 0.0)
+    pilot.receive(Cloud(0.0, [[4.5, 0.0, 0.0], [2.0, 1.0, 0.0], [math.inf] * 3]), 0.0)
+    pilot.receive(Obstacles(0.0, np.zeros((0, 8))), 0.0)
+    pilot.decide(0.0)
+    turned = math.cos(math.pi / 4 + half), 0, 0, math.sin(math.pi / 4 + half)
+    pilot.receive(Odometry(0.3, [0, 0.6, 2, 0, 2, 0, *turned]), 0.3)
+    decision, expected = pilot.decide(0.3), [[3.9, 0.0, 0.0], [1.4, 1.0, 0.0]]
+    assert decision.state == "fly" and np.allclose(pilot._points, expected, atol=1e-6)  # what the shield sees
+    lidar = 4 - decision.observation["lidar"][0]
+    pillar = math.degrees(math.atan2(1.0, 1.4))
+    for angle, distance in ((0, 3.9), (pillar, math.hypot(1.4, 1.0))):
+        assert lidar[round((angle + seen_deg) / 10) % 36, 1] == pytest.approx(distance)
+    assert (lidar < 4).sum() == 2
+
+
 # -- watchdog ----------------------------------------------------------------------------------------------------------
 
 
