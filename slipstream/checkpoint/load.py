@@ -423,9 +423,9 @@ class CheckpointFile:
         if read_identity(path) != identity:
             reader.fail(f"{reason}it is damaged, or another checkpoint than the one this was taken against")
         base = CheckpointFile(path, reader.max_bytes, as_base=True)
-        if base.streams != self.streams:
+        if base.identity != identity or base.streams != self.streams:  # replaced just now, or forged
             base.close()
-            reader.fail(f"{reason}it does not hold the same tensors")
+            reader.fail(f"{reason}it is another checkpoint, or does not hold the same tensors")
         return base
 
 

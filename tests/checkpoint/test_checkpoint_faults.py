@@ -28,6 +28,7 @@ from slipstream.checkpoint.load import CheckpointFile, checkpoints_of, newest_go
 from slipstream.checkpoint.maintenance import checkpoint_files
 from slipstream.storage.codec.registry import DECAY
 from slipstream.storage.errors import TooLargeError, UnsafeFolderError
+from slipstream.storage.tensor_file import read_identity
 
 
 def save_four(folder, compress):
@@ -265,6 +266,21 @@ def test_a_difference_without_its_base_says_which_file_is_missing(tmp_path):
     with AsyncCheckpointSaver() as saver:
         saver.save_async(later, tmp_path / "c_1.pt")
     with pytest.raises(CorruptCheckpointError, match="another checkpoint"):
+        load_checkpoint(second)
+
+
+def test_a_base_that_is_replaced_while_it_is_opened_is_refused(tmp_path, monkeypatch):
+    (first, second), (_, later) = write_pair(tmp_path)
+    with AsyncCheckpointSaver() as saver:
+        other = saver.save_async(later, tmp_path / "other.pt")
+
+    def replaced_after(path):
+        identity = read_identity(path)
+        other.rename(path)
+        return identity
+
+    monkeypatch.setattr("slipstream.checkpoint.load.read_identity", replaced_after)
+    with pytest.raises(CorruptCheckpointError, match="needs c_1.pt.slip: it is another checkpoint"):
         load_checkpoint(second)
 
 
