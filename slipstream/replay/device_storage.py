@@ -243,9 +243,9 @@ class FrameRing:
 class DeviceStorage:
     """A ring of frames on `device`, for uniform and prioritised sampling; episodes cannot be sampled complete.
 
-    It takes the batches of one collector (N fixed), whose `next` is a view one step later. `len()` and `stats()` wait
-    for the device; so does the first draw, and one per turn of the ring. Threads may add and sample at once, each on
-    its stream.
+    It takes the batches of one collector (N fixed), whose `next` is a view one step later. `len()`, `stats()` and
+    `get` wait for the device; so does the first draw, and one per turn of the ring. Threads may add and sample at once,
+    each on its stream.
     """
 
     def __init__(
@@ -322,12 +322,16 @@ class DeviceStorage:
     # sampling
 
     def sample(self, number: int, n_step: int, gamma: float, index: Tensor | np.ndarray | None = None) -> TensorDict:
-        """See `ReplayBuffer.sample`, and with `index` `ReplayBuffer.get`: numbers that have left are not noticed."""
+        """See `ReplayBuffer.sample`, and with `index` `ReplayBuffer.get`, which waits for the device."""
         with self._turn():
             ring = self._filled()
-            steps, weight = (
-                self._draw(ring, number) if index is None else (torch.as_tensor(index).to(self.device), None)
-            )
+            if index is None:
+                steps, weight = self._draw(ring, number)
+            else:
+                steps, weight = torch.as_tensor(index).to(self.device), None
+                if bool(((steps < ring.head) | (steps >= ring.tail)).any()):
+                    held = f"[{int(ring.head)}, {int(ring.tail)})"
+                    raise IndexError(f"steps outside {held}, which are in the buffer, were asked for")
             tensors = self._transitions(ring, steps, n_step, gamma)
         return self._make_batch(tensors, steps.shape, weight)
 

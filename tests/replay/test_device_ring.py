@@ -145,6 +145,17 @@ def test_batches_as_long_as_the_ring_leave_no_wrong_steps(length):
         buffer.extend(counting(0, 2, 10))
 
 
+def test_steps_that_have_left_or_are_to_come_are_not_returned():
+    buffer = ring(2 * 8)
+    for k in range(5):
+        buffer.extend(counting(7 * k, 2, 7))
+    head, tail = int(buffer._storage.ring.head), int(buffer._storage.ring.tail)
+    assert head > 0 and len(buffer.get(np.array([head, tail - 1]))) == 2 and len(buffer.get(torch.arange(0))) == 0
+    for step in (0, head - 1, tail, -1):
+        with pytest.raises(IndexError, match=rf"steps outside \[{head}, {tail}\)"):
+            buffer.get(torch.tensor([head, step]))
+
+
 def test_a_capacity_that_environments_do_not_divide_is_not_exceeded():
     buffer = ring(20)
     for k in range(20):
