@@ -22,6 +22,7 @@ STOPPED_MPS = 0.2
 MAX_OBSTACLES = 1000  # more would take longer than a decision may
 ABSURD = 1e6  # m, m/s: a broken sensor
 CLOCK_DRIFT = 2e-4  # s per s between the sender's clock and ours
+EARLY_S = 0.05  # a message earlier than the fastest before it by more than this is used if the next is early, too
 
 
 @dataclass(frozen=True)
@@ -57,24 +58,31 @@ class Decision:
 
 class Source:
     """The last message of one sensor, and whether it can be trusted. Ages are independent of the sender's clock: the
-    smallest delay seen so far counts as none."""
+    smallest delay seen so far counts as none. It is not forgotten, so that delays that stay are found; one wrong stamp
+    does not change it."""
 
     def __init__(self, name: str, max_age_s: float, limits: Limits) -> None:
         self.name, self.max_age_s, self.limits = name, max_age_s, limits
         self.last: Message | None = None
         self.offset, self._accepted, self._changed = math.inf, -math.inf, -math.inf
+        self._early = math.inf  # stamp of the message before, if it was early
+        self._lone = False  # the offset is that of one message, which may have been wrong
 
     def take(self, message: Message, now: float) -> bool:
-        """Keep a message if it is newer than the last."""
+        """Keep a message if it is newer than the last, and not the first whose stamp is ahead."""
         if self.last is not None and message.stamp <= self.last.stamp:
             if now - self._accepted < self.limits.resync_s:
                 return False
             self.offset = math.inf
+        delay, least = now - message.stamp, self.offset + CLOCK_DRIFT * max(0.0, now - self._accepted)
+        if math.isfinite(least):
+            early, self._early = self._early, message.stamp if delay < least - EARLY_S else math.inf
+            if self._early < math.inf and early >= message.stamp:
+                return False
         if self.last is None or not np.array_equal(message.values, self.last.values, equal_nan=True):
             self._changed = now
-        drift = CLOCK_DRIFT * max(0.0, now - self._accepted)
-        self.last, self._accepted = message, now
-        self.offset = min(self.offset + drift, now - message.stamp)
+        self.last, self._accepted, self.offset = message, now, delay if self._lone else min(least, delay)
+        self._lone = math.isinf(least)
         return True
 
     def age(self, now: float) -> float:

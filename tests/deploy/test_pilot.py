@@ -15,6 +15,7 @@ import torch
 
 from slipstream.deploy import Cloud, Depth, Limits, Obstacles, Odometry, Pilot
 from slipstream.deploy.messages import pack, swap_attitude, swap_frd_flu, swap_ned_enu, swap_yaw, unpack, yaw_of
+from slipstream.deploy.pilot import Source
 from slipstream.deploy.sensors import Deployment, scan_points
 from slipstream.models.exploration import ExplorationType, set_exploration_type
 from slipstream.models.memory import Stepper
@@ -323,6 +324,32 @@ def test_order_and_clock_jumps(exported):
     assert ahead[-1][1] == "fly" and pilot.odometry.age(6.0) < 0.2
 
 
+def ages(ahead=lambda k: 0.0, delay=lambda k: 0.0, count=400):
+    """Return the ages of odometry at 100 Hz just before each message, whose stamp is `ahead` and that is late."""
+    source, found = Source("odometry", 0.25, Limits()), []
+    for k in range(count):
+        found.append(source.age(k / 100))
+        source.take(Odometry(k / 100 + ahead(k) - delay(k), [k, 0, 2, 1, 0, 0, 1, 0, 0, 0]), k / 100)
+    return np.array(found[1:])
+
+
+@pytest.mark.parametrize("ahead_s", [0.04, 0.3, 0.9, 5.0])
+def test_one_stamp_ahead_changes_no_age(ahead_s):
+    found = ages(lambda k: ahead_s * (k == 100))
+    assert found.min() > -0.05 and found.max() < 0.07
+    again = ages(lambda k: ahead_s * (k in (100, 150, 152)))  # not one after the other
+    assert again.min() > -0.05 and again.max() < 0.07
+    assert ages(lambda k: ahead_s * (k == 0))[200:].max() < 0.07
+
+
+def test_a_clock_set_ahead_and_a_delay_that_stays():
+    assert np.abs(ages(lambda k: 0.3 * (k >= 100))).max() < 0.03
+    late = ages(delay=lambda k: 0.3 * (k >= 100), count=3000)  # of a queue that never empties again
+    assert (late[140:] > 0.25).all()
+    first = ages(delay=lambda k: 0.5 * (k == 0) + 0.02 * (k % 4))  # the first message was slow, the others vary
+    assert first[10:].min() > -0.05 and first[10:].max() < 0.09
+
+
 def test_delays_count_as_age(exported):
     pilot = flying_pilot(exported)
     states = feed(pilot, 1.0, 2.0, stamp=lambda now: 0.95 + (now - 0.95) * 0.2)  # ever later
@@ -335,11 +362,11 @@ def test_goal_fence_and_heights(exported):
     assert decision[1] == "fly"
     velocity = pilot._within_limits(np.array([2.0, -2.0, 2.0]), np.array([2.5, 0.0, 2.1]))
     assert np.allclose(velocity, [0.5, -2.0, 0.1])
-    pilot.receive(Odometry(2.0, [3.5, 0, 2, 1, 0, 0, 1, 0, 0, 0]), 1.2)
+    pilot.receive(Odometry(1.2, [3.5, 0, 2, 1, 0, 0, 1, 0, 0, 0]), 1.2)
     outside = pilot.decide(1.2)
     assert outside.state == "brake" and outside.reason == "outside of the limits"
     pilot = flying_pilot(exported)
-    pilot.receive(Odometry(2.0, [29.7, 0, 2, 1, 0, 0, 1, 0, 0, 0]), 1.0)
+    pilot.receive(Odometry(1.0, [29.7, 0, 2, 1, 0, 0, 1, 0, 0, 0]), 1.0)
     at_goal = pilot.decide(1.0)
     assert at_goal.state == "goal" and np.allclose(at_goal.command.values[0, :3], [0.3, 0, 0])
 
@@ -407,8 +434,8 @@ def test_a_policy_with_memory_recovers_from_an_action_that_is_not_finite(exporte
 @pytest.mark.parametrize("value", [1e7, -1e300, math.nan])
 def test_numbers_that_cannot_be_are_not_used(exported, value):
     pilot = flying_pilot(exported)
-    assert not pilot.receive(Odometry(2.0, [1, 0, 2, value, 0, 0, 1, 0, 0, 0]), 1.0)
-    assert not pilot.receive(Obstacles(2.0, [[1, 0, 2, value, 0, 0, 1, 1]]), 1.0)
+    assert not pilot.receive(Odometry(1.0, [1, 0, 2, value, 0, 0, 1, 0, 0, 0]), 1.0)
+    assert not pilot.receive(Obstacles(1.0, [[1, 0, 2, value, 0, 0, 1, 1]]), 1.0)
     with pytest.raises(ValueError, match="not within"):
         pilot.fly_to([value, 0.0, 2.0])
 
