@@ -86,10 +86,11 @@ class OutcomeReward(BaseReward):
 
 
 class ShapedReward(BaseReward):
-    """The outcome plus potential-based shaping, which does not change the best policy.
+    """The outcome plus potential-based shaping, which does not change the best policy if rewards are not discounted.
 
     The potential is high where the enemy is within reach of the own missile and low where a missile is incoming; it is
-    zero at the end. Summed over a duel, the shaping is minus the potential at its start.
+    zero at the end. Summed over a duel, the shaping is minus the potential at its start. Discounted by gamma, 1 - gamma
+    times the potential at each later decision comes to it.
     """
 
     WEIGHTS = {"success": 10.0, "lost": -10.0, "draw": -6.0, "shots": -0.05}
