@@ -123,6 +123,8 @@ def test_lidar_noise_has_its_standard_deviation_and_stays_in_range():
         noisy.lidar_reading(torch.full((NUM, 6, 2), 3.99), 4.0).max() == 4
         and noisy.lidar_reading(torch.full((NUM, 6, 2), 0.01), 4.0).min() == 0
     )
+    missed = noisy.lidar_reading(torch.full((NUM, 6, 2), 4.0), 4.0)  # no hit reads as the range
+    assert (missed < 4).float().mean() == pytest.approx(0.5, abs=0.01)
     again = noisy.lidar_reading(torch.full((NUM, 6, 2), 2.0), 4.0) - 2
     assert torch.equal(again, noise)  # one look a decision
     noisy.delay_action(torch.zeros(NUM, 3))
