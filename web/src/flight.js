@@ -692,7 +692,7 @@ export class FlightView {
     });
     const text = el("output", { text: "6 s" });
     this.panel.append(
-      el("section", {}, el("h2", { text: `${this.count} drones` }), ...filters),
+      el("section", {}, el("h2", { text: `${this.count} ${this.count === 1 ? "drone" : "drones"}` }), ...filters),
       el(
         "section",
         {},
