@@ -50,7 +50,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "monitor": 438,
     "recordings": 249,
     "replay": 2607,  # with `capacity_bytes` and slices of a ring on a device
-    "rollouts": 716,
+    "rollouts": 710,
     "storage": 3151,  # of it 36 for kinds of dicts, deques, paths and named tuples in states
     # of it 1,600 for own worlds, 100 for own drones (a file, bodies), 240 for real drones, 130 for opponents drawn at
     # random, time limits of duels and rollouts of games; duels shrink

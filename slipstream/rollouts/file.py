@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import zstandard
 
 from slipstream.storage.background import map_in_threads, run_in_threads
-from slipstream.storage.codec.chunks import zstd_compressor
+from slipstream.storage.codec.chunks import zstd_compressor, zstd_decompress
+from slipstream.storage.codec.registry import CodecError
 from slipstream.storage.errors import DamagedFileError, TooLargeError, printable
 from slipstream.storage.files import atomic_file
 from slipstream.storage.staging import Buffer, View, make_tensor
@@ -33,7 +33,6 @@ Key = tuple[Any, ...]  # names, and numbers where a dict has them
 
 PIECE_BYTES = 1 << 18  # part of the format; 64 KiB makes files 1 % larger, 1 MiB 3 % smaller and slower to save
 FAST, SMALL = 1, 9  # zstd's levels, for compression_level 1 to 9 and above
-MAX_WINDOW = 1 << 24  # bytes that opening a piece may take: a file can ask for 2 GB
 MOST_STORED = 0.5  # a successor with more steps of its own than this is stored completely
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -358,13 +357,8 @@ class RolloutFile:
         """Fill `out`, uint8 [n], with a piece."""
         try:
             data = self.container.section(column.first + number)
-            if len(data) == out.size:
-                out[:] = data
-                return
-            stream = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(data.data)
-            if zstandard.frame_content_size(data.data) != out.size or stream.readinto(out.data) != out.size:
-                raise DamagedFileError("it has another size")
-        except (zstandard.ZstdError, DamagedFileError) as error:
+            out[:] = data if len(data) == out.size else zstd_decompress(data.data, out.size)
+        except (CodecError, DamagedFileError) as error:
             why = str(error).removeprefix(f"{self.path}: ")
             what = f"{printable(show(column.key), keep='')} is damaged in piece {number + 1} of {column.num_pieces}"
             raise DamagedFileError(f"{self.path}: {what} ({why}); other keys and batches can be read") from error
