@@ -18,7 +18,7 @@ from slipstream.models.encoders import NavRLEncoder
 from slipstream.tasks.navigation import env as env_module
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, evaluation_starts
 from slipstream.tasks.navigation.physics.disturbance import DisturbanceConfig
-from slipstream.tasks.navigation.physics.lidar import Lidar
+from slipstream.tasks.navigation.physics.lidar import Lidar, LidarConfig
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 
 GOLDEN_STARTS_AND_GOALS = [
@@ -227,12 +227,29 @@ def test_a_wrong_number_of_seeds_is_refused():
         {"num_obstacles": -1},
         {"dt_s": 0.0},
         {"map_half_m": 1.0},
+        {"body_radius_m": 4.5},
     ],
     ids=str,
 )
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         NavigationConfig(**wrong)
+
+
+OTHER_BEAMS = [{"azimuths": 1}, {"azimuths": 90, "elevations_deg": (5.0,)}, {"azimuths": 9, "fov_deg": 60.0}]
+
+
+@pytest.mark.parametrize("beams", OTHER_BEAMS, ids=str)
+def test_contact_does_not_depend_on_the_beams(beams):
+    """Drones at random places: the same ones touch a box, whatever the LiDAR of the sensor is."""
+    start = torch.rand(400, 3, generator=torch.Generator().manual_seed(1)) * torch.tensor((12, 12, 3))
+    start -= torch.tensor((6.0, 6.0, -0.5))
+    hits = []
+    for lidar in (LidarConfig(), LidarConfig(**beams)):
+        env = _env(400, num_worlds=1, world_seeds=[5], lidar=lidar, movers=0)
+        env.place(start, start + 5.0)
+        hits.append(env.step(torch.zeros(400, 3)).info["collision"])
+    assert torch.equal(hits[0], hits[1]) and 5 < hits[0].sum() < 200
 
 
 def test_moving_obstacles_go_on_whatever_the_drones_do():

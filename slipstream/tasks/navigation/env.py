@@ -141,6 +141,10 @@ class NavigationConfig:
         check_range(self, "swarm", minimum=1, maximum=MAX_SWARM, section="env.")
         check_range(self, "voxel_m", minimum=0.02, maximum=2, section="env.")
         check_range(self, "body_radius_m", "goal_radius_m", above=0, maximum=10, section="env.")
+        if self.lidar.range_m <= self.body_radius_m:
+            raise ValueError(
+                f"env.lidar.range_m={self.lidar.range_m:g} must be more than env.body_radius_m={self.body_radius_m:g}"
+            )
         if not 0 <= self.min_height_m < self.max_height_m <= 1000:
             raise ValueError(
                 f"env.min_height_m={self.min_height_m:g} and env.max_height_m={self.max_height_m:g} must be in [0, 1000], the "
@@ -236,6 +240,7 @@ class NavigationEnv(TensorEnv):
             assert self.voxels is not None
             self.grid = self.voxels
         self.movers = movers.result()
+        self._contact: Lidar | None = None  # the beams that measure contact, if they are not those of the sensor
         self.lidar, self.drone = self._make_physics()
         self.sync_is_cheap &= self.lidar.backend == "native"  # the PyTorch form never branches on values, as on a GPU
         self.disturbance = Disturbance(config.disturbance, n, 3, seed, device)
@@ -346,6 +351,9 @@ class NavigationEnv(TensorEnv):
             lidar = VoxelLidar(config.lidar, self.voxels, self.world_of, config.body_radius_m)
         else:
             lidar = Lidar(config.lidar, self.grid, self.world_of, config.backend)
+        of_contact = LidarConfig(config.lidar.range_m)
+        if isinstance(self.grid, WorldGrid) and config.lidar != of_contact:  # the sensor does not change what a hit is
+            self._contact = Lidar(of_contact, self.grid, self.world_of, config.backend)
         drone = self.num_envs, config.dt_s, self.device
         if config.drone is not None:
             return lidar, Quadrotor(*drone, Airframe.read(Path(config.drone)))
@@ -517,6 +525,8 @@ class NavigationEnv(TensorEnv):
         if self.swarm is not None:
             self.swarm.see(pos, vel, self.clock * self.config.dt_s)
         distance, self._static_nearest, self._static_log_distance = self.lidar.measure(pos, yaw)
+        if self._contact is not None:
+            self._static_nearest = self._contact.measure(pos, yaw).nearest
         if self.config.lidar_sees_moving and self.movers.count:
             distance = torch.minimum(distance, self.lidar.scan_movers(pos, yaw, self.movers))
         if self.config.lidar_sees_moving and self.swarm is not None:
