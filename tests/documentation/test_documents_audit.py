@@ -1,5 +1,5 @@
-"""The founding documents line by line: 261 items. An item is typed here or in test_documents_lines.py and
-test_documents_code.py, or differs and is answered on docs/coming-from.md or another page. The numbers are the audit's."""
+"""The founding documents line by line: 261 items. An item is typed here, in test_documents_lines.py or in
+test_documents_code.py; or it is a claim or differs, and a page answers it. The numbers are the audit's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import test_documents_code
+import test_documents_lines
 import torch
 
 import slipstream
@@ -45,7 +47,22 @@ ANSWERS = {
     249: "a trace: `torch.profiler.profile()`", 252: "there is no float16", 254: "batch size that follows the progress",
     259: "online learning",
 }  # fmt: skip
-ELSEWHERE = {81: ("choose.md", "## Collector"), 197: ("choose.md", "## GPU memory")}
+CLAIMS = {  # which no line can show; with figures on the page, or code that tests/documentation runs
+    6: ("choose.md", "used once, then dropped"), 9: ("replay.md", "decodes blocks without the lock and the GIL"),
+    17: ("collectors.md", "an observation is stored once"), 23: ("collectors.md", "no compression: the host decodes batches"), 29: ("replay.md", "A lookup takes two or three reads"), 41: ("choose.md", "`group=16`"),
+    68: ("navigation.md", "written as plain tensor code"), 72: ("collectors.md", "writes only preallocated tensors"), 81: ("choose.md", "## Collector"),
+    94: ("advise.md", "The change and the present state run in ten alternating pairs"), 97: ("advise.md", "It then becomes the present state"), 100: ("scale.md", "We have measured on one GPU only"), 104: ("checkpoints.md", "in the background: compressed"),
+    105: ("choose.md", "`SyncDataCollector` (the default)"), 127: ("collectors.md", "a save waits for the rollout"), 154: ("training.md", "Ctrl-C, SIGTERM"),
+    156: ("scale.md", "more ranks collect more frames"), 161: ("checkpoints.md", "bit for bit, as they are at the call"), 171: ("choose.md", "used once, then dropped"),
+    173: ("collectors.md", "a smaller `algo.rollout_steps`"), 197: ("choose.md", "## GPU memory"), 198: ("collectors.md", "you train from each batch once and have the memory | no compression"),
+    200: ("air-combat.md", "thousands at once on a CPU or a GPU"), 201: ("air-combat.md", "## The spacetime diagram"),
+    214: ("air-combat.md", "env.step(full_action, dt=time_scale / 60)"), 225: ("collectors.md", "writes only preallocated tensors"),
+    229: ("collectors.md", "on a separate stream beside the update"), 235: ("monitor.md", "## Exposed wait"), 236: ("collectors.md", "writes only preallocated tensors"),
+    240: ("collectors.md", "on a separate stream beside the update"), 243: ("checkpoints.md", "cross the bus beside the training"), 245: ("training.md", "Out of memory"),
+    246: ("training.md", "does not fragment"), 247: ("training.md", "not finite stops the run"), 248: ("air-combat.md", "(/500 m/s)"),
+    250: ("collectors.md", "an observation is stored once"), 256: ("scale.md", "torchrun"), 257: ("sweep.md", "Optuna"),
+    260: ("view.md", "slipstream view"), 261: ("view.md", "also while a training runs"),
+}  # fmt: skip
 
 IMG, SEQ = np.arange(48, dtype=np.uint8).reshape(3, 4, 4), np.arange(96, dtype=np.uint8).reshape(2, 3, 4, 4)
 # Lines as the documents have them, by the numbers of their items. They share one set of names.
@@ -75,7 +92,7 @@ LINES = {
     "85 86 87": "base = SyncDataCollector(env, policy, frames_per_batch=32, total_frames=64, return_same_td=False)\n"
     "pipelined = PipelinedDataCollector(base, device='cpu', prefetch_count=2)\nassert len(list(pipelined)) == 2\n"
     "pipelined.shutdown()",
-    "91": "CompressedLidarTransform(compression_level=1)(batch_of())['observation', 'lidar_compressed']",
+    "91 98": "CompressedLidarTransform(compression_level=1)(batch_of())['observation', 'lidar_compressed']",
     "180": "policy.train(next(iter(CompressedDataCollector(SyncDataCollector(env, policy, 32, 32), compression_level=1))))",
     "165 185": "flat = batch_of().reshape(-1); [key for key, value in flat.items(True, True)]",
     "110 148": "saver = AsyncCheckpointSaver(max_queue_size=3, verbose=True)",
@@ -90,6 +107,51 @@ LINES = {
     "188 189": "storage = RolloutStorage(save_dir=tmp, compression_level=9); storage.save(batch_of(), 100); storage.wait()",
     "191": "storage.load(100, device='cpu'); storage.close()",
     "216 218": "ZeroReward().to('cpu'); agent = PlaceholderAgent(); agent.train(); agent.eval(); agent.to('cpu'); agent.device",
+    "5": "DictReplayBuffer(max_size=1000000).add({'state': np.zeros((1000000, 1)), 'done': np.arange(1000000) % 1000 == 999})",
+    "7 15 48 74": "for _ in range(10): batch = buffer.sample(batch_size=256)",
+    "8 10 16 76 77 80": "data = SyncDataCollector(NavigationEnv(1024), policy, 1024).rollout()\n"
+    "assert data['observation', 'state'].shape == (1024, 1, 8)",
+    "9 31 34 35": "from concurrent.futures import ThreadPoolExecutor\n"
+    "with ThreadPoolExecutor(max_workers=16) as executor:\n"
+    "    list(executor.map(decompress_single_gridmap, [(compressed, (3, 4, 4), 2, np.uint8, 1)] * 4))",
+    "12 22 38 39 40": "frames = np.zeros((20, 3, 64, 64), np.uint8); each = [compress_image(frame, level=9) for frame in frames]\n"
+    "assert len(compress_image_seq(frames, level=9)) < sum(map(len, each))",
+    "30": "sums.add(1); sums.add(500)",
+    "49 50": "DictReplayBuffer(9, ragged={'node_inputs': (8, 3)}).add("
+    "{'node_inputs': [np.zeros((2, 3)), np.zeros((5, 3))], 'done': np.array([0, 1])})",
+    "62 64": "collector = SyncDataCollector(env, policy, 32, 96, return_same_td=True)\n"
+    "data0 = collector.rollout().clone(); data1 = collector.rollout().clone(); assert data0 is not data1",
+    "63": "from slipstream.collectors import OverwrittenBatchError; data0 = collector.rollout()\n"
+    "with pytest.raises(OverwrittenBatchError): collector.rollout(); data0['reward']",
+    "73": "TensorDict = type(batch_of()); batch_of().to('cpu')",
+    "78": "ReplayBuffer(capacity_bytes=10_000_000)",
+    "89": "with pytest.raises(ValueError): PipelinedDataCollector(collector)",
+    "92": "import lz4.frame\nwith pytest.raises(TypeError): lz4.frame.decompress("
+    "CompressedLidarTransform()(batch_of())['observation', 'lidar_compressed'])",
+    "99 158 159": "with AsyncCheckpointSaver(full_every=10) as saver:\n"
+    "    for i in range(3): saver.save_async({'a': torch.zeros(999), 'i': i}, f'{tmp}/many_{i}.pt')\n"
+    "assert load_checkpoint(f'{tmp}/many_2.pt')['i'] == 2",
+    "109 111 112": "weights = torch.zeros(9); saver = AsyncCheckpointSaver(); saver.save_async({'w': weights}, f'{tmp}/w.pt')\n"
+    "weights += 1; saver.shutdown(); assert not load_checkpoint(f'{tmp}/w.pt')['w'].any()",
+    "116 117 150": "saver = AsyncCheckpointSaver(); saver.save_async({'a': 2}, f'{tmp}/z.pt', compress='lz4'); saver.shutdown()\n"
+    "assert load_checkpoint(f'{tmp}/z.pt') == {'a': 2}",
+    "153": "import signal, sys\nold = signal.getsignal(signal.SIGINT); saver = AsyncCheckpointSaver()\n"
+    "def signal_handler(sig, frame): saver.shutdown(); sys.exit(0)\n"
+    "signal.signal(signal.SIGINT, signal_handler); saver.save_async({'a': 3}, f'{tmp}/last.pt')\n"
+    "with pytest.raises(SystemExit): signal.raise_signal(signal.SIGINT)\n"
+    "signal.signal(signal.SIGINT, old); assert load_checkpoint(f'{tmp}/last.pt') == {'a': 3}",
+    "157": "PipelinedDataCollector(SyncDataCollector(env, policy, 32, 32), prefetch_count=2).shutdown()",
+    "160": "torch.save({'model_state_dict': {}}, f'{tmp}/old.pt'); load_checkpoint(f'{tmp}/old.pt')",
+    "141": "Path(f'{tmp}/c.yaml').write_text('compress_checkpoint: False')\n"
+    "assert load_train([f'config={tmp}/c.yaml']).compress_checkpoint is False",
+    "132 135 151": "saver.get_stats()['queue_full']; stats = monitor.get_stats()['policy_training']\n"
+    "[stats[name] for name in ('mean', 'std', 'min', 'max')]",
+    "164": "assert (DOCS.parent / '.github/ISSUE_TEMPLATE/bug.yml').is_file()",
+    "172": "assert list(CompressedDataCollector(SyncDataCollector(env, policy, 32, 32, return_same_td=False)))",
+    "177": "assert load_train([]).collect.compress == 'off' and load_train([]).rollout_save_interval == 0",
+    "215 224": "agent = PlaceholderAgent(num_envs=4, device='cpu'); assert isinstance(agent, BaseAgent)\nagent.reset(env_mask=None)",
+    "237": "monitor.watch_memory(); monitor.tick(); monitor.leaks()",
+    "244": "RolloutStorage(tmp).load_slice; ReplayBuffer(100, spill_dir=tmp, memory_budget=1000)",
     "219": "create_agent('crank', 'cpu', 4); create_reward('zero', device='cpu')",
 }
 WORDS = {  # of a command, by the numbers of their items
@@ -102,9 +164,33 @@ WORDS = {  # of a command, by the numbers of their items
     "1 2": "task=gym env.id=CartPole-v1 algo=dqn",
     "170": "algo.training_epoch_num=4 algo.num_minibatches=16",
     "202 203 204 207 209": "--task aircombat --num-envs 256 --time-scale 4.0 --device cpu --reward zero --seed 1 --save-interval 5",
+    "144": "summary_interval=100",
+    "173 187": "env.num_envs=512 algo.training_frame_num=16",
+    "194": "rollout_save_interval=100",
+    "223": "gpus=2 device=cpu env.num_envs=64",
+    "226 251": "collect.pipeline=on",
+    "239 253": "env.num_envs=auto algo.minibatches=auto",
+    "258": "init=runs/NAME init_replay=runs/NAME algo=sac",
     "230 231": "device=auto",
     "255": "gpus=1",
 }
+
+
+TESTS = {  # of these two files, by the numbers of their items
+    test_documents_code: {
+        "14 79": "test_sample_batch_of_compressed_lists", "101 102 113 124": "test_the_training_loop_of_train_py",
+        "140": "test_a_name_with_lz4_opens_the_slip_file_and_warns", "145 146 147 196": "test_the_logs_have_the_documents_names",
+        "167 174 95": "test_compress_rollout_and_decompress_rollout",
+        "175": "test_a_compressed_rollout_goes_to_another_machine", "192": "test_the_documents_pickled_rollouts_open",
+    },
+    test_documents_lines: {
+        "96": "test_the_yaml_files_of_navrl_are_read", "205 206 207 209 210 242": "test_a_typed_line_is_understood",
+        "3 4 211 212 213 252": "test_a_typed_line_is_answered", "208": "test_a_duel_without_its_task_is_answered",
+        "75": "test_the_collector_takes_a_learner_as_its_policy", "45 50 51": "test_the_lists_of_a_buffer_are_read_by_key",
+        "219": "test_agents_and_rewards_are_made_in_midrangerls_order",
+        "217 220": "test_observations_have_midrangerls_names_and_units",
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +214,12 @@ def test_words_of_the_documents_are_read(items):
 
 
 def test_what_differs_is_answered_on_its_page():
-    pages = {name: (DOCS / name).read_text(encoding="utf-8") for name in (FROM, "choose.md")}
-    answers = {item: (FROM, words) for item, words in ANSWERS.items()} | ELSEWHERE
+    answers = {item: (FROM, words) for item, words in ANSWERS.items()} | CLAIMS
+    pages = {name: (DOCS / name).read_text(encoding="utf-8") for name, _ in answers.values()}
     assert not {item: words for item, (page, words) in answers.items() if words not in pages[page]}
+
+
+def test_every_item_has_its_place():
+    assert all(hasattr(module, name) for module, tests in TESTS.items() for name in tests.values())
+    typed = " ".join([*LINES, *WORDS, *TESTS[test_documents_code], *TESTS[test_documents_lines]])
+    assert {int(item) for item in typed.split()} | {*ANSWERS, *CLAIMS} == set(range(1, 262))

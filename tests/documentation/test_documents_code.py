@@ -129,7 +129,7 @@ def test_a_full_queue_warns_once_and_counts(tmp_path, monkeypatch, capsys):
 # -- the keys and logs of train
 
 
-def test_the_logs_have_the_documents_names(tmp_path):
+def test_the_logs_have_the_documents_names(tmp_path, capsys):
     from slipstream.training.metrics_log import RunLog
 
     written = {}
@@ -141,9 +141,15 @@ def test_the_logs_have_the_documents_names(tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunLog, "write", record)
-        folder = run_tiny(tmp_path, "quiet=true")
+        folder = run_tiny(tmp_path, "rollout_save_interval=2", "summary_interval=2")
+    printed = capsys.readouterr().out
+    assert all(
+        words in printed for words in ("[Checkpoint Stats]\n  Total saved: ", "Compression ratio: ", "Queue size: ")
+    )
+    assert (folder.path / "rollouts" / "rollout_000002.slip").is_file()
     logged = {name: value for row in read_metrics(folder.path) for name, value in row.items()}
     assert logged["perf/policy_training"] == logged["perf/learn"] > 0 and logged["perf/evaluation"] > 0
+    assert logged["perf/rollout_save"] > 0
     for name in ("saved", "queue_size", "queue_full", "dropped", "failed", "compression_ratio"):
         assert f"checkpoint/{name}" in written  # as TensorBoard and W&B have it
         assert logged[f"perf/checkpoint/{name}"] >= 0
