@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ from slipstream import __version__
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)\s]*)?(\))")
 START = "README.md"
+REPOSITORY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {}).get("Repository", "")
+BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({})"
+COLAB = "https://colab.research.google.com/github/{}/blob/main/examples/slipstream.ipynb"
+SEARCH = {  # what comes first in a search: pages that explain before formats, tables and logs
+    "benchmarks.md": {"boost": 0.3},
+    "checkpoint-format.md": {"boost": 0.3},
+    "zh/how-do-i.md": {"boost": 3},  # leads to all pages that are English only
+}
 SECTIONS = {  # of settings.md: words of a run, and the part of its config that is listed
     "Every run": ([], ""),
     "Navigation": (["task=navigation"], "env"),
@@ -34,8 +43,11 @@ SECTIONS = {  # of settings.md: words of a run, and the part of its config that 
 
 
 def on_config(config: Any) -> Any:
-    """Let Chinese headings have anchors of their words, as on GitHub; name the version at the foot of each page."""
+    """Let Chinese headings have anchors of their words, as on GitHub; name the version at the foot of each page, and
+    the repository at the top, if pyproject.toml has its address."""
     config.copyright = f"Slipstream {__version__}, MIT license"
+    config.repo_url = REPOSITORY
+    config.repo_name = "/".join(REPOSITORY.split("/")[-2:])
     config.mdx_configs["toc"]["slugify"] = slugify_unicode
     return config
 
@@ -102,22 +114,25 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite links to where their files are on the site, link a page to its translation, leave results out of the
-    search."""
+    """Rewrite links to where their files are on the site, link a page to its translation, and the notebook to Colab;
+    leave results out of the search."""
     if page.file.abs_src_path is None:  # made here
         return markdown
     path = os.path.relpath(page.file.abs_src_path, ROOT)
     if path.endswith("/index.md"):  # it has a button
         pass
     elif path.startswith("docs/zh/"):
-        markdown = f"[English](../{page.file.name}.md)\n\n{markdown}"
+        markdown = f"[English](../{page.file.name}.md){{ .translation }}\n\n{markdown}"
     elif (ROOT / "docs" / "zh" / path.removeprefix("docs/")).is_file():
-        markdown = f"[中文](zh/{page.file.name}.md)\n\n{markdown}"
+        markdown = f"[中文](zh/{page.file.name}.md){{ .translation }}\n\n{markdown}"
     here = os.path.dirname(site_path(path))
-    if path.startswith(("benchmarks/", "CHANGELOG")):  # a search finds the pages that explain
+    if path.startswith(("benchmarks/", "CHANGELOG")):
         page.meta["search"] = {"exclude": True}
-    elif path == "docs/benchmarks.md":
-        page.meta["search"] = {"boost": 0.3}
+    elif (name := path.removeprefix("docs/")) in SEARCH:
+        page.meta["search"] = SEARCH[name]
+    if REPOSITORY:
+        badge = BADGE.format(COLAB.format(REPOSITORY.removeprefix("https://github.com/")))
+        markdown = re.sub(r"(\[examples/slipstream\.ipynb\]\([^)]+\))", rf"\1 {badge}", markdown)
 
     def rewrite(match: re.Match[str]) -> str:
         before, link, anchor, after = match.groups()
