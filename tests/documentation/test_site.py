@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -87,3 +89,17 @@ def test_the_site_builds_without_a_warning(tmp_path):
     for page in tmp_path.rglob("*.html"):  # links to files of the repository are not in mkdocs' own check
         for link in re.findall(r'href="([^"#:]+)"', page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists() or page.name == "404.html", f"{page.relative_to(tmp_path)}: {link}"
+
+
+def test_the_repositorys_address_is_one_setting(monkeypatch):
+    site = runpy.run_path(str(ROOT / "docs" / "site.py"))
+    config = SimpleNamespace(mdx_configs={"toc": {}})
+    site["on_config"](config)
+    assert config.repo_url == site["REPOSITORY"]
+    globals_of_site = site["on_page_markdown"].__globals__
+    monkeypatch.setitem(globals_of_site, "REPOSITORY", "https://github.com/OWNER/NAME")
+    page = SimpleNamespace(
+        file=SimpleNamespace(abs_src_path=str(ROOT / "docs" / "how-do-i.md"), name="how-do-i"), meta={}
+    )
+    text = site["on_page_markdown"]((ROOT / "docs" / "how-do-i.md").read_text(encoding="utf-8"), page)
+    assert "](https://colab.research.google.com/github/OWNER/NAME/blob/main/examples/slipstream.ipynb)" in text
