@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from slipstream.collectors.compressed import compression
 from slipstream.collectors.episodes import EpisodeStatistics
@@ -45,19 +44,9 @@ class EndOfBatches(RuntimeError):
         super().__init__("the base collector has returned all its batches: raise its total_frames")
 
 
-def tensors_of(module: nn.Module) -> dict[str, Tensor]:
-    """Return all parameters and buffers of a module by name, also buffers that are not saved."""
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
-def has_weights(policy: Any) -> bool:
-    """Return whether a policy is a module with parameters or buffers."""
-    return isinstance(policy, nn.Module) and bool(tensors_of(policy))
-
-
-def version_of(number: int, staleness: int) -> int:
-    """Return the version of the weights that batch `number`, counted from 1, is collected with."""
-    return max(0, number - 1 - staleness)
+def tensors_of(policy: Any) -> dict[str, Tensor]:
+    """Return all parameters and buffers of a module by name, also buffers that are not saved; a function has none."""
+    return dict([*policy.named_parameters(), *policy.named_buffers()]) if isinstance(policy, nn.Module) else {}
 
 
 @dataclass
@@ -157,7 +146,7 @@ class RolloutSource(Source):
     ) -> None:
         super().__init__(base, device, threads)
         self._stale, self.in_thread = stale, not queues_on_stream(base)
-        if has_weights(base.policy):
+        if tensors_of(base.policy):
             self.acting = base.policy = copy.deepcopy(base.policy).requires_grad_(False)  # type: ignore[attr-defined]
         if self.in_thread:
             seed = int(torch.randint(2**62, ())) if seed is None else seed
@@ -266,7 +255,7 @@ class PipelinedDataCollector(Collector):
             self._source = RolloutSource(base_collector, self.device, threads, self.staleness > 0, seed)
         else:
             self._source = Source(base_collector, self.device, threads)
-            if has_weights(self.policy) and not on_policy:
+            if tensors_of(self.policy) and not on_policy:
                 warnings.warn(
                     "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "
                     "written. Use a SyncDataCollector (it takes TorchRL's envs), a copy.deepcopy of the policy, or on_policy=True",
@@ -276,17 +265,14 @@ class PipelinedDataCollector(Collector):
             raise ValueError("return_same_td=True would overwrite batches while the learner reads them: leave it out")
         if not self._source.in_thread and self.staleness > 1:
             raise ValueError(f"max_staleness={max_staleness} gains nothing on a GPU, where rollouts queue up: use 1")
-        # The weights, and copies of their versions, which nobody writes to.
         self._learning = [] if self._source.acting is None else list(tensors_of(self.policy).values())
-        self._versions: dict[int, list[Tensor]] = {}
+        self._versions: dict[int, list[Tensor]] = {}  # copies of the weights, which nobody writes to
         # Batches collected and not delivered; one more with `publish`.
         self._ahead = min(prefetch_count, self.staleness + 1) if self._source.in_thread else 1
         self._worker = worker = BackgroundWorker("collector thread", error=RuntimeError, on_exit=lambda: _leave(worker))
         self._finalizer = weakref.finalize(self, worker.stop)
         self._items: deque[Future[Item]] = deque()
         self._state: dict[str, Any] | None = None  # what the next batch is collected from; None for the present state
-        self._number = 1  # of the batch to be started next
-        self._allowed = 0  # the last batch that may be started
         self._fixed: Rollout | None = None  # the copy that is written again
         self._taken = 0  # batches delivered
         self.version = -1  # the last one published: finished updates
@@ -349,7 +335,7 @@ class PipelinedDataCollector(Collector):
             self._versions[self._taken] = weights
         self.version = self._taken
         if self._taken:
-            self._allow(self._taken + 1 + self.staleness)
+            self._start_batches()
 
     def check(self) -> None:
         """Raise if the last batch has invalid actions. A collecting thread checks by itself, and has raised already."""
@@ -422,22 +408,20 @@ class PipelinedDataCollector(Collector):
         that is being collected is not waited for."""
         self._raise_if_closed()
         self._ours()
-        state = {
+        return {
             "taken": self._taken,
             "version": self.version,
             "frames": self.frames,
             "weights": {str(version): weights for version, weights in self._versions.items()},
+            "episodes": {} if self.episodes is None else self.episodes.state_dict(),
             **(self._source.state() if self._state is None else self._state),
         }
-        episodes = {} if self.episodes is None else self.episodes.state_dict()
-        return tree_map(lambda x: x.clone() if isinstance(x, Tensor) else x, state) | {"episodes": episodes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`: on a CPU the next batches are the same bit for bit, if the learner's weights are."""
         self._raise_if_closed()
         base, generator = self._ours(), self._source.generator
-        self._restart(state["taken"] + 1)
-        self._allowed = 0
+        self._discard()
         base.load_state_dict(state["base"])
         if generator is not None:
             restore_generator(generator, state["generator"], "sampled actions")
@@ -457,40 +441,42 @@ class PipelinedDataCollector(Collector):
         self._raise_if_closed()
         if self.version < self._taken:
             self.publish()
-        number = self._taken + 1
-        self._allow(number)
+        self._start_batches()
         item = self._wait(self._items[0])
-        self._items.popleft()
         if item.error is not None:
-            self._restart(number)
+            self._discard()
             try:
                 raise item.error
             finally:
                 del item  # or the error would, through this frame, hold itself and the collector
+        self._items.popleft()
         batch = self._receive(item)
-        self._taken = number
+        self._taken += 1
         self._forget()
-        self._allow(number + self.staleness)
+        self._start_batches()
         return batch
+
+    def _version_of(self, number: int) -> int:
+        """Return the version of the weights that batch `number`, counted from 1, is collected with."""
+        return max(0, number - 1 - self.staleness)
 
     def _forget(self) -> None:
         """Drop the versions of the weights that no later batch is collected with."""
-        oldest = version_of(self._taken + 1, self.staleness)
+        oldest = self._version_of(self._taken + 1)
         self._versions = {version: weights for version, weights in self._versions.items() if version >= oldest}
 
-    def _allow(self, number: int) -> None:
-        """Let the batches up to `number` be collected, as far as there is room."""
-        self._allowed = max(self._allowed, number)
-        while self._number <= self._allowed and len(self._items) < self._ahead:
+    def _start_batches(self) -> None:
+        """Start the batches whose weights are published, as far as there is room; the first one alone."""
+        last = self.version + 1 + self.staleness if self._taken else 1
+        while (number := self._taken + len(self._items) + 1) <= last and len(self._items) < self._ahead:
             if self._state is None:
                 self._state = self._source.state()
-            self._items.append(self._start(self._number))
-            self._number += 1
+            version = self._version_of(number)
+            self._items.append(self._start(version, self._versions.get(version, [])))
 
-    def _start(self, number: int) -> Future[Item]:
-        """Collect batch `number`: in the thread, or now, as work on the stream behind all that is queued so far."""
-        version, stream = version_of(number, self.staleness), self._source.stream
-        work = version, self._versions.get(version, [])
+    def _start(self, *work: Any) -> Future[Item]:
+        """Collect a batch: in the thread, or now, as work on the stream behind all that is queued so far."""
+        stream = self._source.stream
         if self._source.in_thread or stream is None:
             return self._worker.submit(self._source.run, *work)
         stream.wait_stream(torch.cuda.current_stream(stream.device))
@@ -507,14 +493,12 @@ class PipelinedDataCollector(Collector):
         except CancelledError:
             raise RuntimeError("the collector was stopped while a batch was awaited") from None
 
-    def _restart(self, number: int) -> None:
-        """Discard what is collected; the next batch is `number`, once it is allowed."""
-        for item in self._items:
-            if not item.cancel():
-                self._wait(item)
-        self._items.clear()
+    def _discard(self) -> None:
+        """Discard the batches that are not delivered: they are collected again."""
+        self._source.failed = True
         self.settle()
-        self._number, self._state, self._source.failed = number, None, False
+        self._items.clear()
+        self._state, self._source.failed = None, False
 
     def _receive(self, item: Item) -> Any:
         """Return the item's batch. On a GPU the learner's stream waits for it, its thread does not."""
