@@ -41,7 +41,7 @@ from slipstream.envs.base import TensorEnv
 from slipstream.envs.rollout import Rollout
 from slipstream.envs.specs import Spec
 from slipstream.models.encoders import Specs
-from slipstream.models.heads import Head
+from slipstream.models.heads import BetaHead
 from slipstream.models.memory import MEMORY, memory_size
 from slipstream.models.policy import ActorCritic, ModelConfig, build_policy
 from slipstream.sim.devices import run_beside
@@ -149,8 +149,8 @@ class PPO(Learner):
             gae(zeros, zeros, zeros, false, false, false, self.config.gamma, self.config.lam)
 
         if self.device.type == "cuda":
-            head = self.policy.actor
-            calls = [partial(head.compile_kernels, rows)] if isinstance(head, Head) else []
+            head = getattr(self.policy.actor, "beta", self.policy.actor)  # of a hybrid head, the real components
+            calls = [partial(head.compile_kernels, rows)] if isinstance(head, BetaHead) else []
             self._kernels = run_beside(self.device, *calls, advantages)
 
     def update(self, batch: Any, progress: float = 0.0) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 @torch.library.custom_op("slipstream::beta_evaluate", mutates_args=())
 def _beta_evaluate(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    out = alpha.new_empty(len(alpha)), alpha.new_empty(len(alpha)), alpha.new_empty(4, *alpha.shape)
+    out = _outputs(alpha)
     inputs = alpha.contiguous(), beta.contiguous(), unit.contiguous()
     if alpha.is_cuda:
         from slipstream.models import beta_kernels  # needs Triton
@@ -30,7 +30,7 @@ def _beta_evaluate(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, T
 
 
 @_beta_evaluate.register_fake
-def _(alpha: Tensor, beta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _outputs(alpha: Tensor, *others: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return alpha.new_empty(len(alpha)), alpha.new_empty(len(alpha)), alpha.new_empty(4, *alpha.shape)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,17 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def mlp(
-    inputs: int, widths: list[int] | tuple[int, ...], layer_norm: bool = True, activation: str = "leaky_relu"
+    inputs: int,
+    widths: Sequence[int],
+    layer_norm: bool = True,
+    activation: str = "leaky_relu",
+    linear: Callable[[int, int], nn.Module] = nn.Linear,
+    norm: Callable[[int], nn.Module] = nn.LayerNorm,
 ) -> nn.Sequential:
-    """Build [Linear, activation, LayerNorm] per width, LayerNorm only if `layer_norm`."""
+    """Build [linear, activation, norm] per width, the norm only if `layer_norm`."""
     layers: list[nn.Module] = []
     for width in widths:
-        norm = [nn.LayerNorm(width)] if layer_norm else []
-        layers += [nn.Linear(inputs, width), ACTIVATIONS[activation](), *norm]
+        layers += [linear(inputs, width), ACTIVATIONS[activation](), *([norm(width)] if layer_norm else [])]
         inputs = width
     return nn.Sequential(*layers)
 
@@ -54,7 +58,7 @@ class NavRLEncoder(Encoder):
     them, a trunk for all."""
 
     def __init__(
-        self, observation_spec: Specs, trunk: list[int] | tuple[int, ...] = (256, 256), activation: str = "leaky_relu"
+        self, observation_spec: Specs, trunk: Sequence[int] = (256, 256), activation: str = "leaky_relu"
     ) -> None:
         super().__init__()
         image = observation_spec["lidar"].shape[1:]
@@ -100,9 +104,9 @@ class DictEncoder(Encoder):
     def __init__(
         self,
         observation_spec: Specs,
-        trunk: list[int] | tuple[int, ...] = (256, 256),
+        trunk: Sequence[int] = (256, 256),
         part: int = 64,
-        keys: list[str] | tuple[str, ...] | None = None,
+        keys: Sequence[str] | None = None,
         layer_norm: bool = True,
         activation: str = "leaky_relu",
     ) -> None:
@@ -114,9 +118,7 @@ class DictEncoder(Encoder):
             raise ValueError(
                 f"the env has no observation {missing}, but {sorted(observation_spec)}: set 'model.keys=[{there}]'"
             )
-        self.classes = {key: spec.n for key, spec in observation_spec.items() if isinstance(spec, Discrete)}
-        self.images = {key: _image_shape(observation_spec[key]) for key in self.keys}
-        self.scales = {key: _scale(observation_spec[key]) for key in self.keys}
+        self.specs = {key: observation_spec[key] for key in self.keys}
         parts = {key: self._part(observation_spec[key], part, layer_norm, activation) for key in self.keys}
         self.parts = nn.ModuleDict({_module_name(key): module for key, (module, _) in parts.items()})
         joined = sum(width for _, width in parts.values())
@@ -132,15 +134,10 @@ class DictEncoder(Encoder):
             return (nn.Linear(flat, width), width) if width else (nn.Identity(), flat)
         image = _image_shape(spec)
         if image is not None:
-            cnn = nn.Sequential(
-                nn.Conv2d(image[0], 16, 5, stride=2, padding=2),
-                nn.ELU(),
-                nn.Conv2d(16, 32, 3, stride=2, padding=1),
-                nn.ELU(),
-                nn.Conv2d(32, 32, 3, stride=2, padding=1),
-                nn.ELU(),
-                nn.Flatten(),
-            )
+            convolutions: list[nn.Module] = []
+            for inputs, outputs, size in ((image[0], 16, 5), (16, 32, 3), (32, 32, 3)):
+                convolutions += [nn.Conv2d(inputs, outputs, size, stride=2, padding=size // 2), nn.ELU()]
+            cnn = nn.Sequential(*convolutions, nn.Flatten())
             flat = cnn(torch.zeros(1, *image)).shape[1]
             return (nn.Sequential(cnn, nn.Linear(flat, width), nn.LayerNorm(width)), width) if width else (cnn, flat)
         flat = max(1, math.prod(shape))
@@ -154,10 +151,13 @@ class DictEncoder(Encoder):
         return self.trunk(torch.cat(parts, -1))
 
     def _numbers(self, key: str, value: Tensor) -> Tensor:
-        if key in self.classes:
-            return nn.functional.one_hot(value.long(), self.classes[key]).flatten(1).float()
-        value = value.float() if self.scales[key] == 1 else value.float() / self.scales[key]
-        image = self.images[key]
+        spec = self.specs[key]
+        if isinstance(spec, Discrete):
+            return F.one_hot(value.long(), spec.n).flatten(1).float()
+        value, image = value.float(), _image_shape(spec)
+        if spec.dtype == torch.uint8:  # bytes become 0 … 1
+            high = getattr(spec, "high", math.inf)
+            value = value / (high if 0 < high < math.inf else 255.0)
         if image is None:
             return value.unsqueeze(-1) if value.dim() == 1 else value
         return (value if value.shape[1:] == image or value.dim() == 3 else value.movedim(-1, 1)).reshape(-1, *image)
@@ -173,21 +173,12 @@ def _image_shape(spec: Spec) -> tuple[int, int, int] | None:
     return shape if len(shape) == 3 and min(shape[1:]) >= 8 else None
 
 
-def _scale(spec: Spec) -> float:
-    """Return the number that an observation is divided by: bytes become 0 … 1."""
-    if spec.dtype != torch.uint8:
-        return 1.0
-    high = getattr(spec, "high", math.inf)
-    return high if 0 < high < math.inf else 255.0
-
-
 def _module_name(key: str) -> str:
     """Return a module name for an observation: without dots, and none of torch's own (`type`, `values`, ...)."""
     return "obs_" + key.replace(".", "/")
 
 
-# -- convolutions of small images as dense matrix products, for GPUs
-# -----------------------------------------------------
+# -- convolutions of small images as dense matrix products, for GPUs ---------------------------------------------------
 
 
 class _Spread(torch.autograd.Function):

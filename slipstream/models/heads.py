@@ -53,9 +53,6 @@ class Head(nn.Module):
         """Return log probability of `action` and entropy, each [N]."""
         return self.log_prob(parameters, action), self.entropy(parameters)
 
-    def compile_kernels(self, rows: int) -> None:  # noqa: B027 (most have none)
-        """Compile the Triton kernel of `evaluate` by launching it on `rows` rows. May run in any thread."""
-
 
 class BetaHead(Head):
     """Continuous actions in a box, each dimension a Beta distribution scaled to it (NavRL's head)."""
@@ -124,7 +121,7 @@ class BetaHead(Head):
         return super().evaluate(parameters, action)
 
     def compile_kernels(self, rows: int) -> None:
-        """Compile the Triton kernel of `evaluate` by launching it on `rows` rows."""
+        """Compile the Triton kernel of `evaluate` by launching it on `rows` rows. May run in any thread."""
         numbers = torch.full((rows, self.dims), 1.5, device=self.alpha_layer.weight.device)
         self.evaluate((numbers, numbers), numbers)
 
@@ -243,10 +240,6 @@ class HybridHead(Head):
         alpha, beta, logits, works = parameters
         log_prob, entropy = self.beta.evaluate((alpha, beta), self._unit(action))
         return log_prob + self._switch_log_prob(logits, works, action), entropy + self._switch_entropy(logits, works)
-
-    def compile_kernels(self, rows: int) -> None:
-        """Compile the kernel of the real components."""
-        self.beta.compile_kernels(rows)
 
     def _switch_log_prob(self, logits: Tensor, works: Tensor, action: Tensor) -> Tensor:
         on = action[..., self.real :] > 0.5

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from slipstream.envs.specs import Box, Discrete, Observation, Spec
-from slipstream.models.encoders import ACTIVATIONS, Encoder, Specs
+from slipstream.models.encoders import Encoder, Specs, mlp
 from slipstream.models.exploration import (
     ExplorationType,
     exploration_type,
@@ -237,21 +239,13 @@ class EnsembleMLP(nn.Module):
     """K MLPs with one output each: [N, inputs] in, [K, N] out. Layers as in `encoders.mlp`, then a linear layer."""
 
     def __init__(
-        self,
-        count: int,
-        inputs: int,
-        widths: list[int] | tuple[int, ...],
-        layer_norm: bool = True,
-        activation: str = "leaky_relu",
+        self, count: int, inputs: int, widths: Sequence[int], layer_norm: bool = True, activation: str = "leaky_relu"
     ) -> None:
         super().__init__()
         self.count = count
-        layers: list[nn.Module] = []
-        for width in widths:
-            norm = [EnsembleNorm(count, width)] if layer_norm else []
-            layers += [EnsembleLinear(count, inputs, width), ACTIVATIONS[activation](), *norm]
-            inputs = width
-        self.layers = nn.Sequential(*layers, EnsembleLinear(count, inputs, 1))
+        linear, norm = partial(EnsembleLinear, count), partial(EnsembleNorm, count)
+        layers = mlp(inputs, widths, layer_norm, activation, linear, norm)
+        self.layers = layers.append(linear(widths[-1] if widths else inputs, 1))
 
     def forward(self, x: Tensor, count: int | None = None) -> Tensor:
         """Apply all MLPs, or the first `count`, to the same x."""

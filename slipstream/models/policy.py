@@ -349,10 +349,9 @@ def _try_out(module: nn.Module, observation_spec: Specs, asked: str) -> Any:
         with set_exploration_type(ExplorationType.MODE):
             output = module.eval()(observation)
     except Exception as error:
-        given = ", ".join(
-            f"{name} {str(x.dtype).removeprefix('torch.')} {[*x.shape]}" for name, x in observation.items()
-        )
-        raise ValueError(f"{asked} cannot take the observations {given}: {type(error).__name__}: {error}") from error
+        given = [f"{name} {str(x.dtype).removeprefix('torch.')} {[*x.shape]}" for name, x in observation.items()]
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{asked} cannot take the observations {', '.join(given)}: {reason}") from error
     module.train(was_training)
     return output
 
@@ -360,9 +359,8 @@ def _try_out(module: nn.Module, observation_spec: Specs, asked: str) -> Any:
 def build_own_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig) -> Any:
     """Build the network of `model.policy=my_module:Net`, and check what it returns for two observations."""
     asked = f"model.policy={config.policy}"
-    policy = _build_own(
-        "policy", config.policy, observation_spec=observation_spec, action_spec=action_spec, config=config
-    )
+    given = {"observation_spec": observation_spec, "action_spec": action_spec, "config": config}
+    policy = _build_own("policy", config.policy, **given)
     encoder, size = getattr(policy, "encoder", None), memory_size(policy)
     if isinstance(encoder, nn.Module) and not hasattr(encoder, "keys"):
         encoder.keys = tuple(sorted(observation_spec))  # type: ignore[assignment]
@@ -398,10 +396,7 @@ def build_policy(observation_spec: Specs, action_spec: Spec, config: ModelConfig
     config = config or ModelConfig()
     encoder = build_encoder(observation_spec, config)
     memory = build_memory(encoder.width, config)
+    actor = action_head(encoder.width if memory is None else memory.width, action_spec)
     if config.mirror:
-        return MirroredActorCritic(
-            encoder, action_head(encoder.width, action_spec), config, observation_spec, action_spec
-        )
-    if memory is None:
-        return ActorCritic(encoder, action_head(encoder.width, action_spec), config)
-    return ActorCritic(encoder, action_head(memory.width, action_spec), config, memory)
+        return MirroredActorCritic(encoder, actor, config, observation_spec, action_spec)
+    return ActorCritic(encoder, actor, config, memory)
