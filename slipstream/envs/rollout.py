@@ -61,18 +61,15 @@ class Rollout:
         """Return a user's batch [N, T], a TensorDict or `CompressedBatch`, as a rollout of views."""
         if isinstance(batch, Rollout):
             return batch
-        observation, value, memory = batch.get("observation"), batch.get(("next", "value"), None), None
+        observation, value = batch.get("observation"), batch.get(("next", "value"), None)
         if not hasattr(observation, "minibatches"):
             observation = {name: x.transpose(0, 1) for name, x in observation.items()}
-        parts: dict[str, Any] = {name: batch[name].transpose(0, 1) for name in ("action", "valid")}
-        extra: dict[str, Tensor] = {}
-        for name in batch.keys():  # noqa: SIM118  a TensorDict
-            if name not in ("observation", "next", "info"):
-                x = batch.get(name)
-                if name == "memory":
-                    memory = x[:, 0]
-                elif isinstance(x, Tensor):
-                    (parts if name in _PARTS else extra)[name] = x.transpose(0, 1)
+        tensors = {name: batch.get(name) for name in batch.keys() if name not in ("observation", "next", "info")}  # noqa: SIM118
+        extra = {name: x.transpose(0, 1) for name, x in tensors.items() if isinstance(x, Tensor)}
+        memory = extra.pop("memory")[0] if "memory" in extra else None
+        parts: dict[str, Any] = {name: extra.pop(name) for name in _PARTS if name in extra}
+        if missing := [name for name in ("action", "valid") if name not in parts]:
+            raise KeyError(f"the batch has no {missing[0]!r}: learners read batches of a collector")
         value = None if value is None else value.transpose(0, 1)
         return cls(observation, next_value=value, memory=memory, extra=extra, **parts)
 

@@ -22,10 +22,6 @@ _HOMES = {
 }
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
 def __getattr__(name: str) -> Any:
     """Import an adapter on first use: each needs a package of its own."""
     if name not in _HOMES:

@@ -16,8 +16,7 @@ from slipstream.config.compose import build_section
 from slipstream.config.registry import names
 from slipstream.envs.adapters import spaces
 from slipstream.envs.adapters.spaces import Arrays
-from slipstream.envs.base import StepRecord, TensorEnv
-from slipstream.envs.specs import Observation
+from slipstream.envs.base import TensorEnv
 
 
 class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
@@ -45,7 +44,7 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
         if seed is not None:
             self.env = spaces.reseeded(self.env, seed)
         self._flying = True
-        return self._of_one(self.env.reset()), {}
+        return spaces.row(spaces.to_arrays(self.env.reset(), copy=False), 0), {}
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
         """Take one step. Returns observation, reward, terminated, truncated, info."""
@@ -55,16 +54,12 @@ class GymnasiumEnv(gymnasium.Env[Arrays, Any]):
         terminated, truncated = bool(record.terminated), bool(record.truncated)
         self._flying = not (terminated or truncated)
         info = {name: float(value) for name, value in record.info.items()}
-        return self._of_one(record.observation), float(record.reward), terminated, truncated, info
+        observation = spaces.row(spaces.to_arrays(record.observation, copy=False), 0)
+        return observation, float(record.reward), terminated, truncated, info
 
     def render(self) -> Any:
         """Return a picture of the present state, uint8 [height, width, 3]; None without a render_mode."""
         return self.env.render() if self.render_mode else None
-
-    @staticmethod
-    def _of_one(observation: Observation) -> Arrays:
-        """Return a copy of the observation without its batch dimension."""
-        return {name: spaces.to_array(tensor, copy=True)[0, ...] for name, tensor in observation.items()}
 
 
 class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
@@ -106,34 +101,23 @@ class GymnasiumVectorEnv(VectorEnv[Arrays, Any, np.ndarray]):
         action = spaces.to_action(self.env, actions)
         if self.autoreset_mode is AutoresetMode.NEXT_STEP:
             record = self.env.step(action)
-            return self._result(record, spaces.to_arrays(record.observation, self.copy), self._infos(record))
-        record, observation, ended = spaces.step_and_reset(self.env, action)
-        infos = self._infos(record)
-        done = spaces.to_array(ended)
-        if done.any():
-            infos |= self._final(spaces.to_arrays(record.observation, copy=False), infos, done)
-        return self._result(record, spaces.to_arrays(observation, self.copy), infos)
-
-    def _result(
-        self, record: StepRecord, observation: Arrays, infos: dict[str, Any]
-    ) -> tuple[Arrays, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        ends = spaces.to_array(record.terminated, self.copy), spaces.to_array(record.truncated, self.copy)
-        return observation, spaces.to_array(record.reward, self.copy), *ends, infos
-
-    def _infos(self, record: StepRecord) -> dict[str, Any]:
-        """Return the infos in Gymnasium's form: one array per name, and its validity under `_name`."""
+            observation, done = record.observation, np.zeros(self.num_envs, bool)
+        else:
+            record, observation, ended = spaces.step_and_reset(self.env, action)
+            done = spaces.to_array(ended)
+        facts = spaces.to_arrays(record.info, self.copy)
         valid = spaces.to_array(record.valid, self.copy)
-        facts = {name: spaces.to_array(value, self.copy) for name, value in record.info.items()}
-        return facts | {f"_{name}": valid for name in facts}
-
-    def _final(self, observation: Arrays, infos: dict[str, Any], done: np.ndarray) -> dict[str, Any]:
-        """Return the last observations, one per cell, and the infos of the episodes that ended."""
-        final = np.full(self.num_envs, None, object)
-        for i in np.flatnonzero(done):
-            final[i] = {name: array[i, ...].copy() for name, array in observation.items()}
-        facts = {name: value if name.startswith("_") else np.where(done, value, 0) for name, value in infos.items()}
-        facts |= {name: done for name in facts if name.startswith("_")}
-        return {"final_obs": final, "_final_obs": done, "final_info": facts, "_final_info": done}
+        infos: dict[str, Any] = facts | {f"_{name}": valid for name in facts}  # Gymnasium's form
+        if done.any():
+            final, last = np.full(self.num_envs, None, object), spaces.to_arrays(record.observation, copy=False)
+            for i in np.flatnonzero(done).tolist():
+                final[i] = spaces.row(last, i)
+            ends = {name: np.where(done, fact, 0) for name, fact in facts.items()} | {
+                f"_{name}": done for name in facts
+            }
+            infos |= {"final_obs": final, "_final_obs": done, "final_info": ends, "_final_info": done}
+        results = (spaces.to_array(x, self.copy) for x in (record.reward, record.terminated, record.truncated))
+        return spaces.to_arrays(observation, self.copy), *results, infos  # type: ignore[return-value]
 
 
 def register_tasks() -> None:

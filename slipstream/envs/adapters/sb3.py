@@ -49,27 +49,20 @@ class SB3VecEnv(VecEnv):
         done = spaces.to_array(ended, copy=True)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done.any():
-            self._fill_final_infos(record, np.flatnonzero(done), infos)
+            last, facts = spaces.to_arrays(record.observation, copy=False), spaces.to_arrays(record.info, copy=False)
+            truncated = spaces.to_array(record.truncated)
+        for i in np.flatnonzero(done).tolist():
+            infos[i] = {name: float(value[i]) for name, value in facts.items()}
+            if "success" in infos[i]:
+                infos[i]["is_success"] = infos[i]["success"]  # SB3's name for it
+            infos[i]["terminal_observation"] = spaces.row(last, i)
+            infos[i]["TimeLimit.truncated"] = bool(truncated[i])
         return spaces.to_arrays(observation, copy=True), spaces.to_array(record.reward, copy=True), done, infos
-
-    @staticmethod
-    def _fill_final_infos(record: Any, ended: np.ndarray, infos: list[dict[str, Any]]) -> None:
-        final = spaces.to_arrays(record.observation, copy=False)
-        truncated = spaces.to_array(record.truncated)
-        facts = spaces.to_arrays(record.info, copy=False)
-        for i in ended.tolist():
-            info: dict[str, Any] = {name: float(value[i]) for name, value in facts.items()}
-            if "success" in info:
-                info["is_success"] = info["success"]  # SB3's name for it
-            info["terminal_observation"] = {name: array[i].copy() for name, array in final.items()}
-            info["TimeLimit.truncated"] = bool(truncated[i])
-            infos[i] = info
 
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
-    # -- SB3's access to single environments: here all are one TensorEnv
-    # -------------------------------------------------
+    # -- SB3's access to single environments: here all are one TensorEnv -----------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         """Return an attribute of the TensorEnv, once per index."""

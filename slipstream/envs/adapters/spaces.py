@@ -53,6 +53,11 @@ def to_arrays(observation: Observation, copy: bool) -> Arrays:
     return {name: to_array(tensor, copy) for name, tensor in observation.items()}
 
 
+def row(arrays: Arrays, i: int) -> Arrays:
+    """Return a copy of row `i` of the observation."""
+    return {name: array[i, ...].copy() for name, array in arrays.items()}
+
+
 def to_array(tensor: Tensor, copy: bool = False) -> np.ndarray:
     """Return the tensor as an array; on a CPU and without `copy`, the same memory."""
     array = tensor.detach().cpu().numpy()
@@ -77,12 +82,10 @@ def to_action(env: TensorEnv, action: Any) -> Tensor:
     if array.dtype.kind not in "fiu" or (isinstance(spec, Discrete) and array.dtype.kind == "f"):
         raise ValueError(f"the action must have dtype {numpy_dtype(spec.dtype).__name__}, not {array.dtype}")
     if isinstance(spec, Discrete):
-        bad = (array < 0) | (array >= spec.n)
-        bounds = f"in [0, {spec.n})"
+        bad, bounds = (array < 0) | (array >= spec.n), f"in [0, {spec.n})"
     else:
         low, high = bounds_of(spec)
-        span = high - low
-        slack = np.where(np.isfinite(span), ROUNDING * span, ROUNDING)
+        slack = np.where(np.isfinite(high - low), ROUNDING * (high - low), ROUNDING)
         bad = ~((array >= low - slack) & (array <= high + slack) & np.isfinite(array))  # NaN compares false
         bounds = f"finite and in {_shown(low, high)}"
     if bad.any():

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import torch
 from pettingzoo import ParallelEnv
+from torch import Tensor
 
 from slipstream.envs.adapters import spaces
 from slipstream.envs.adapters.spaces import Arrays
@@ -65,29 +66,26 @@ class PettingZooEnv(ParallelEnv[str, Arrays, Any]):
         if not flying:
             return {}, {}, {}, {}, {}
         record = self.env.step(self._batched(actions))
-        rows = {agent: self.possible_agents.index(agent) for agent in flying}
         ends = record.reward, record.terminated, record.truncated
-        reward, terminated, truncated = (spaces.to_array(x).reshape(-1) for x in ends)
-        batched = {name: value.expand(self.env.batch_shape) for name, value in record.info.items()}
-        facts = {name: spaces.to_array(value).reshape(-1) for name, value in batched.items()}
-        self.agents = [agent for agent, i in rows.items() if not (terminated[i] or truncated[i])]
+        reward, terminated, truncated = (self._by_agent(x, flying) for x in ends)
+        facts = {name: self._by_agent(x.expand(self.env.batch_shape), flying) for name, x in record.info.items()}
+        self.agents = [agent for agent in flying if not (terminated[agent] or truncated[agent])]
         if self.env.sides == 1:
             left = [agent not in self.agents for agent in self.possible_agents]
             self.env.retire(torch.tensor(left, device=self.env.device))
-        return (
-            self._rows_of(record.observation, flying),
-            {agent: float(reward[i]) for agent, i in rows.items()},
-            {agent: bool(terminated[i]) for agent, i in rows.items()},
-            {agent: bool(truncated[i]) for agent, i in rows.items()},
-            {agent: {name: float(values[i]) for name, values in facts.items()} for agent, i in rows.items()},
-        )
+        each = {agent: {name: values[agent] for name, values in facts.items()} for agent in flying}
+        return self._rows_of(record.observation, flying), reward, terminated, truncated, each
+
+    def _by_agent(self, x: Tensor, agents: list[str]) -> dict[str, Any]:
+        """Return one number of each agent."""
+        values = dict(zip(self.possible_agents, x.flatten().tolist(), strict=True))
+        return {agent: values[agent] for agent in agents}
 
     def _rows_of(self, observation: Observation, agents: list[str]) -> dict[str, Arrays]:
         """Return a copy of each agent's row."""
         last = len(self.env.batch_shape) - 1  # [2, 1, ...] or [N, ...]: flat, one row an agent
         flat = {name: spaces.to_array(tensor.flatten(0, last)) for name, tensor in observation.items()}
-        rows = {agent: self.possible_agents.index(agent) for agent in agents}
-        return {agent: {name: array[i, ...].copy() for name, array in flat.items()} for agent, i in rows.items()}
+        return {agent: spaces.row(flat, self.possible_agents.index(agent)) for agent in agents}
 
     def _batched(self, actions: dict[str, Any]) -> Any:
         """Return the actions as one tensor, with zeros for agents that have left, which the env ignores."""
