@@ -81,12 +81,11 @@ class FromTorchRL(TensorEnv):
         self._root = step_mdp(stepped).exclude("_step")
 
     def _reset(self, mask: Tensor) -> None:
-        root = self._root
         if bool(mask.all()):
             self._root = self.torchrl.reset()
         else:
-            root.set("_reset", mask.reshape(root.get("done").shape))
-            self._root = self.torchrl.reset(root).exclude("_reset")
+            self._root.set("_reset", mask.reshape(self._root.get("done").shape))
+            self._root = self.torchrl.reset(self._root).exclude("_reset")
 
     def _observe(self) -> Observation:
         found = {name: self._row(self._root, key, name) for name, key in self.keys.items()}
@@ -140,8 +139,6 @@ class FromTorchRL(TensorEnv):
             raise ValueError(f"observation '{name}' is no tensor: name those to use with keys")
         dtype = torch.float32 if spec.dtype.is_floating_point else spec.dtype
         low, high = _bounds(spec)
-        if low is None or high is None:
-            return Box(shape, dtype=dtype)
         return Box(shape, float(low.min()), float(high.max()), dtype)
 
     def _action_spec(self, spec: TensorSpec) -> tuple[Spec, Callable[[Tensor], Tensor]]:
@@ -158,7 +155,7 @@ class FromTorchRL(TensorEnv):
             raise ValueError(f"actions must be one-hot, categorical or real, not {type(spec).__name__}")
         size = math.prod(shape)
         low, high = _bounds(spec)
-        if low is None or high is None:
+        if low.isinf().all() and high.isinf().all():
             return Box((size,)), lambda action: action.to(spec.dtype).reshape(full)
         if not (low.isfinite().all() and high.isfinite().all()):
             raise ValueError("the actions have infinite bounds on some dimensions: bound all of them, or none")
@@ -166,9 +163,9 @@ class FromTorchRL(TensorEnv):
         return Box((size,), -1.0, 1.0), lambda action: (action.reshape(full) * half + middle).to(spec.dtype)
 
 
-def _bounds(spec: TensorSpec) -> tuple[Tensor | None, Tensor | None]:
-    space = getattr(spec, "space", None)
-    return getattr(space, "low", None), getattr(space, "high", None)
+def _bounds(spec: TensorSpec) -> tuple[Tensor, Tensor]:
+    space, no_end = getattr(spec, "space", None), torch.tensor(torch.inf)
+    return getattr(space, "low", -no_end), getattr(space, "high", no_end)
 
 
 def as_tuple(key: Any) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ class SB3VecEnv(VecEnv):
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
         """Return an attribute of the TensorEnv, once per index."""
         value = None if attr_name == "render_mode" else getattr(self.env, attr_name)
-        return [value for _ in self._indices(indices)]
+        return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
         """Set an attribute of the TensorEnv, for all environments."""
@@ -82,11 +82,8 @@ class SB3VecEnv(VecEnv):
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper], indices: Indices = None) -> list[bool]:
         """Return False per index: single environments have no wrapper."""
-        return [False for _ in self._indices(indices)]
-
-    def _indices(self, indices: Indices) -> list[int]:
-        return list(self._get_indices(indices))
+        return [False for _ in self._get_indices(indices)]
 
     def _require_all(self, indices: Indices) -> None:
-        if len(set(self._indices(indices))) != self.num_envs:
+        if len(set(self._get_indices(indices))) != self.num_envs:
             raise ValueError(f"indices={indices}: {self.num_envs} environments are one TensorEnv; leave indices out")

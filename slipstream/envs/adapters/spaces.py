@@ -139,11 +139,7 @@ def step_and_reset(env: TensorEnv, action: Tensor) -> tuple[StepRecord, Observat
     record.info = {name: fact.clone() for name, fact in record.info.items()}  # the reset may overwrite them
     final = {name: tensor.clone() for name, tensor in record.observation.items()}
     fresh = env.reset(done)
-    observation = {name: torch.where(_like(done, tensor), tensor, final[name]) for name, tensor in fresh.items()}
+    masks = {name: done.view(-1, *(1,) * (tensor.dim() - 1)) for name, tensor in fresh.items()}
+    observation = {name: torch.where(masks[name], tensor, final[name]) for name, tensor in fresh.items()}
     record.observation = final
     return record, observation, done
-
-
-def _like(mask: Tensor, tensor: Tensor) -> Tensor:
-    """Reshape a mask [N] to broadcast over a tensor [N, ...]."""
-    return mask.view(-1, *(1,) * (tensor.dim() - 1))

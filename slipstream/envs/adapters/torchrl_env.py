@@ -63,9 +63,8 @@ class TorchRLEnv(EnvBase):
         if self._checks_each_step:
             self.env.check()
         result = self._result(record.observation, record.info)
-        result["reward"] = record.reward.clone()[:, None]
-        result["terminated"] = record.terminated.clone()[:, None]
-        result["truncated"] = record.truncated.clone()[:, None]
+        for name in ("reward", "terminated", "truncated"):
+            result[name] = getattr(record, name).clone()[:, None]
         result["done"] = (record.terminated | record.truncated)[:, None]
         return result
 
