@@ -113,39 +113,12 @@ class CompressedFrames:
         return twin
 
 
-class CompressedObservations:
-    """The observations of a `CompressedBatch` by name. `observations[name]` decodes all frames of one, [N, T, ...]."""
-
-    def __init__(self, batch: CompressedBatch) -> None:
-        self._batch = batch
-
-    def keys(self) -> list[str]:
-        """The names of the observations."""
-        return [key[1] for key in self._batch._held() if key[0] == "observation"]
-
-    def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[dict[str, Tensor]]:
-        """Yield the frames of the batch's rows in `order` (as they are for None) in `count` parts; each is decoded when
-        its turn comes. Row t * N + n is that of env n at step t."""
-        rows = torch.arange(self._batch.numel()) if order is None else order
-        names = [name for name in self.keys() if name in set(keys)]
-        frames = {name: self._batch.frames.get(("observation", name)) for name in names}
-        plain = {name: self[name].transpose(0, 1).flatten(0, 1) for name, held in frames.items() if held is None}
-        for part in rows.chunk(count):
-            yield {
-                name: plain[name][part.to(plain[name].device)] if held is None else held.rows(part)
-                for name, held in frames.items()
-            }
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._batch["observation", name]
-
-
 class CompressedBatch:
     """A batch [N, T] with observations as blocks and everything else plain. Keys are read and written as in a
     TensorDict.
 
-    `batch["observation"]` gives the `CompressedObservations`; `batch["observation", "lidar"]` decodes all frames of one
-    observation, at every call. It pickles, as the bytes of `to_bytes`.
+    `batch["observation", "lidar"]` decodes all frames of one observation, `batch["observation"]` those of all, at every
+    call; learners read `minibatches`. It pickles, as the bytes of `to_bytes`.
 
     Args:
         plain: everything but the compressed observations.
@@ -174,6 +147,23 @@ class CompressedBatch:
             if len(frames) > self.numel():
                 chosen.set(("next", *key), frames.rows((step + 1) * num_envs + env))
         return chosen
+
+    def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[dict[str, Tensor]]:
+        """Yield the observations `keys` of the rows in `order` (as they are for None) in `count` parts; each is decoded
+        when its turn comes. Row t * N + n is that of env n at step t."""
+        rows = torch.arange(self.numel()) if order is None else order
+        names = [key[1] for key in self._held() if key[0] == "observation" and key[1] in set(keys)]
+        frames = {name: self.frames.get(("observation", name)) for name in names}
+        plain = {
+            name: self["observation", name].transpose(0, 1).flatten(0, 1)
+            for name, held in frames.items()
+            if held is None
+        }
+        for part in rows.chunk(count):
+            yield {
+                name: plain[name][part.to(plain[name].device)] if held is None else held.rows(part)
+                for name, held in frames.items()
+            }
 
     def decode(self) -> TensorDictBase:
         """Return the batch as the base collector returned it."""
@@ -224,13 +214,11 @@ class CompressedBatch:
 
     def __getitem__(self, key: Any) -> Any:
         path = key if isinstance(key, tuple) else (key,)
-        if path == ("observation",) and path not in self._held():
-            return CompressedObservations(self)
         for held in (path, path[1:]):
             if held in self.frames and path in (decoded := self._decoded(held)):
                 return decoded[path]
         try:
-            return self.plain[key]
+            return (self.decode() if path == ("observation",) else self.plain)[key]
         except KeyError as error:
             raise KeyError(f"this compressed batch has no key {key!r}, but {_listed(self._held())}") from error
 

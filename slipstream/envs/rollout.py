@@ -61,9 +61,9 @@ class Rollout:
         """Return a user's batch [N, T], a TensorDict or `CompressedBatch`, as a rollout of views."""
         if isinstance(batch, Rollout):
             return batch
-        observation, value = batch.get("observation"), batch.get(("next", "value"), None)
-        if not hasattr(observation, "minibatches"):
-            observation = {name: x.transpose(0, 1) for name, x in observation.items()}
+        observation, value = batch, batch.get(("next", "value"), None)
+        if not hasattr(batch, "minibatches"):
+            observation = {name: x.transpose(0, 1) for name, x in batch["observation"].items()}
         tensors = {name: batch.get(name) for name in batch.keys() if name not in ("observation", "next", "info")}  # noqa: SIM118
         extra = {name: x.transpose(0, 1) for name, x in tensors.items() if isinstance(x, Tensor)}
         memory = extra.pop("memory")[0] if "memory" in extra else None
