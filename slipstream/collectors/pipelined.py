@@ -62,7 +62,7 @@ class Item:
     ready: torch.cuda.Event | None = None  # behind its work on another stream than the learner's
 
 
-class Source:
+class Producer:
     """Read the batches of any iterable: TorchRL's collectors, data loaders, generators.
 
     It does not know the pipeline, so that this can be dropped while the thread works. After an error, later batches are
@@ -132,11 +132,11 @@ class Source:
         return {}
 
 
-class RolloutSource(Source):
+class RolloutProducer(Producer):
     """Collect rollouts of a `SyncDataCollector`, whose random numbers, statistics and state are known.
 
     Args:
-        base, device, threads: as of `Source`.
+        base, device, threads: as of `Producer`.
         stale: whether the weights that collect may be older than those that learn.
         seed: of what the policy draws; None draws one from torch's global generator.
     """
@@ -248,27 +248,27 @@ class PipelinedDataCollector(Collector):
         self.episodes: EpisodeStatistics | None = None
         # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
         self.staleness = 0 if on_policy else UNLIMITED
-        self._source: Source
+        self._producer: Producer
         if isinstance(base_collector, SyncDataCollector):
             self.staleness = min(self.staleness, max_staleness)
             self.episodes = EpisodeStatistics(base_collector.env.num_envs, base_collector.env.device)
-            self._source = RolloutSource(base_collector, self.device, threads, self.staleness > 0, seed)
+            self._producer = RolloutProducer(base_collector, self.device, threads, self.staleness > 0, seed)
         else:
-            self._source = Source(base_collector, self.device, threads)
+            self._producer = Producer(base_collector, self.device, threads)
             if tensors_of(self.policy) and not on_policy:
                 warnings.warn(
                     "the base collector has a policy and is read ahead: if you train that module, it acts while its weights are "
                     "written. Use a SyncDataCollector (it takes TorchRL's envs), a copy.deepcopy of the policy, or on_policy=True",
                     stacklevel=2,
                 )
-        if self._source.in_thread and getattr(base_collector, "return_same_td", False):
+        if self._producer.in_thread and getattr(base_collector, "return_same_td", False):
             raise ValueError("return_same_td=True would overwrite batches while the learner reads them: leave it out")
-        if not self._source.in_thread and self.staleness > 1:
+        if not self._producer.in_thread and self.staleness > 1:
             raise ValueError(f"max_staleness={max_staleness} gains nothing on a GPU, where rollouts queue up: use 1")
-        self._learning = [] if self._source.acting is None else list(tensors_of(self.policy).values())
+        self._learning = [] if self._producer.acting is None else list(tensors_of(self.policy).values())
         self._versions: dict[int, list[Tensor]] = {}  # copies of the weights, which nobody writes to
         # Batches collected and not delivered; one more with `publish`.
-        self._ahead = min(prefetch_count, self.staleness + 1) if self._source.in_thread else 1
+        self._ahead = min(prefetch_count, self.staleness + 1) if self._producer.in_thread else 1
         self._worker = worker = BackgroundWorker("collector thread", error=RuntimeError, on_exit=lambda: _leave(worker))
         self._finalizer = weakref.finalize(self, worker.stop)
         self._items: deque[Future[Item]] = deque()
@@ -347,7 +347,7 @@ class PipelinedDataCollector(Collector):
         reentrant."""
         for item in list(self._items):
             self._wait(item)
-        stream = self._source.stream
+        stream = self._producer.stream
         if stream is not None:
             torch.cuda.current_stream(stream.device).wait_stream(stream)
 
@@ -387,7 +387,7 @@ class PipelinedDataCollector(Collector):
     @property
     def acting(self) -> Any:
         """The copy of the policy that acts."""
-        return self.policy if self._source.acting is None else self._source.acting
+        return self.policy if self._producer.acting is None else self._producer.acting
 
     def act_with(self, policy: Any) -> None:
         """Let the base act with another form of `acting`; that takes over its weights by itself."""
@@ -414,13 +414,13 @@ class PipelinedDataCollector(Collector):
             "frames": self.frames,
             "weights": {str(version): weights for version, weights in self._versions.items()},
             "episodes": {} if self.episodes is None else self.episodes.state_dict(),
-            **(self._source.state() if self._state is None else self._state),
+            **(self._producer.state() if self._state is None else self._state),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`: on a CPU the next batches are the same bit for bit, if the learner's weights are."""
         self._raise_if_closed()
-        base, generator = self._ours(), self._source.generator
+        base, generator = self._ours(), self._producer.generator
         self._discard()
         base.load_state_dict(state["base"])
         if generator is not None:
@@ -470,19 +470,19 @@ class PipelinedDataCollector(Collector):
         last = self.version + 1 + self.staleness if self._taken else 1
         while (number := self._taken + len(self._items) + 1) <= last and len(self._items) < self._ahead:
             if self._state is None:
-                self._state = self._source.state()
+                self._state = self._producer.state()
             version = self._version_of(number)
             self._items.append(self._start(version, self._versions.get(version, [])))
 
     def _start(self, *work: Any) -> Future[Item]:
         """Collect a batch: in the thread, or now, as work on the stream behind all that is queued so far."""
-        stream = self._source.stream
-        if self._source.in_thread or stream is None:
-            return self._worker.submit(self._source.run, *work)
+        stream = self._producer.stream
+        if self._producer.in_thread or stream is None:
+            return self._worker.submit(self._producer.run, *work)
         stream.wait_stream(torch.cuda.current_stream(stream.device))
         future = Future[Item]()
         with torch.cuda.stream(stream):
-            future.set_result(self._source.run(*work))
+            future.set_result(self._producer.run(*work))
         return future
 
     def _wait(self, future: Future[Item]) -> Item:
@@ -495,14 +495,14 @@ class PipelinedDataCollector(Collector):
 
     def _discard(self) -> None:
         """Discard the batches that are not delivered: they are collected again."""
-        self._source.failed = True
+        self._producer.failed = True
         self.settle()
         self._items.clear()
-        self._state, self._source.failed = None, False
+        self._state, self._producer.failed = None, False
 
     def _receive(self, item: Item) -> Any:
         """Return the item's batch. On a GPU the learner's stream waits for it, its thread does not."""
-        batch, stream, in_thread = item.batch, self._source.stream, self._source.in_thread
+        batch, stream, in_thread = item.batch, self._producer.stream, self._producer.in_thread
         if item.ready is not None and stream is not None:
             learner = torch.cuda.current_stream(stream.device)
             learner.wait_event(item.ready)
