@@ -324,14 +324,6 @@ def test_a_step_that_does_not_compile_is_tried_twice(monkeypatch):
     assert losses["kl"] >= 0 and job.collector.frames == 2 * job.frames_per_batch
 
 
-def test_an_error_of_the_env_is_not_the_compilers():
-    job = build("cpu")
-    parts = capture_training(job.collector, job.learner, "graphs", print, plainly)
-    job.env.step = lambda action: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        parts[0]()
-
-
 @pytest.mark.gpu
 @needs_gpu
 def test_duels_with_a_league_are_compiled():

@@ -36,19 +36,6 @@ def advantages(reward, value, last_value, terminated=(), truncated=(), invalid=(
     )[:, 0].tolist()
 
 
-def test_a_running_episode_is_summed_with_gamma_lambda():
-    # deltas: 1 + 0.9*2 - 1 = 1.8;  2 + 0.9*3 - 2 = 2.7;  3 + 0.9*4 - 3 = 3.6
-    got = advantages([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], 4.0)
-    assert got == pytest.approx([1.8 + 0.45 * (2.7 + 0.45 * 3.6), 2.7 + 0.45 * 3.6, 3.6])
-
-
-def test_nothing_is_beyond_a_termination():
-    # step 1 ends for good: its delta is 2 - 2 = 0, whatever the value 1000 of the final observation
-    got = advantages([1.0, 2.0, 0.0, 5.0], [1.0, 2.0, 1000.0, 7.0], 9.0, terminated=[1], invalid=[2])
-    assert got[1] == pytest.approx(2.0 - 2.0)
-    assert got[0] == pytest.approx(1 + 0.9 * 2 - 1 + 0.45 * 0.0)
-
-
 def test_a_timeout_is_bootstrapped_from_its_final_observation():
     # the final observation, of value 10, stands in row 2; the new episode's first, of value -50, in row 3
     got = advantages([1.0, 2.0, 0.0, 5.0], [1.0, 2.0, 10.0, -50.0], 9.0, truncated=[1], invalid=[2])

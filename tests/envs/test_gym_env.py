@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 
@@ -14,7 +13,6 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from gymnasium import spaces  # noqa: E402
 
-from slipstream.envs.base import BadActionError  # noqa: E402
 from slipstream.envs.specs import Box, Discrete  # noqa: E402
 from slipstream.tasks.gym.env import GymConfig, GymEnv  # noqa: E402
 
@@ -180,17 +178,6 @@ def test_a_named_info_that_no_episode_has_is_warned_of():
     steps(env, 2.0, 0.0)
     with pytest.warns(UserWarning, match="env.info: no step of a complete episode had sucess in its info"):
         steps(env, 2.0, 0.0)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 2.1, -1.1])
-def test_bad_actions_fly_safe_ones_and_raise_at_check(bad):
-    env = walk(3)
-    steps(env, 1, bad, 1)
-    assert all(-1 <= one.unwrapped.asked[0] <= 2 for one in env.vector.envs)
-    with pytest.raises(BadActionError, match=r"1 of 3 environments \(1\)"):
-        env.check()
-    steps(env, 1, 1, 1)
-    env.check()
 
 
 # -- seeds and state
