@@ -245,7 +245,6 @@ class PipelinedDataCollector(Collector):
         self.base, self.policy = base_collector, getattr(base_collector, "policy", None)
         self.device = None if device is None else torch.empty(0, device=device).device
         self.frames_per_batch = getattr(base_collector, "frames_per_batch", 0)
-        self.episodes: EpisodeStatistics | None = None
         # Updates between the weights that collect and those that learn; a base of unknown weights is only read ahead.
         self.staleness = 0 if on_policy else UNLIMITED
         self._producer: Producer
@@ -254,6 +253,7 @@ class PipelinedDataCollector(Collector):
             self.episodes = EpisodeStatistics(base_collector.env.num_envs, base_collector.env.device)
             self._producer = RolloutProducer(base_collector, self.device, threads, self.staleness > 0, seed)
         else:
+            self.episodes = EpisodeStatistics(0)
             self._producer = Producer(base_collector, self.device, threads)
             if tensors_of(self.policy) and not on_policy:
                 warnings.warn(
@@ -413,7 +413,7 @@ class PipelinedDataCollector(Collector):
             "version": self.version,
             "frames": self.frames,
             "weights": {str(version): weights for version, weights in self._versions.items()},
-            "episodes": {} if self.episodes is None else self.episodes.state_dict(),
+            "episodes": self.episodes.state_dict(),
             **(self._producer.state() if self._state is None else self._state),
         }
 
@@ -429,10 +429,8 @@ class PipelinedDataCollector(Collector):
             int(version): [x.to(mine.device, copy=True) for x, mine in zip(weights, self._learning, strict=True)]
             for version, weights in state["weights"].items()
         }
-        if self.episodes is not None:
-            self.episodes.load_state_dict(state["episodes"])
+        self.episodes.load_state_dict(state["episodes"])
         self._taken, self.version, self._frames = state["taken"], state["version"], state["frames"]
-        self._forget()  # a run with a larger staleness saved more
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -452,7 +450,6 @@ class PipelinedDataCollector(Collector):
         self._items.popleft()
         batch = self._receive(item)
         self._taken += 1
-        self._forget()
         self._start_batches()
         return batch
 
@@ -460,13 +457,11 @@ class PipelinedDataCollector(Collector):
         """Return the version of the weights that batch `number`, counted from 1, is collected with."""
         return max(0, number - 1 - self.staleness)
 
-    def _forget(self) -> None:
-        """Drop the versions of the weights that no later batch is collected with."""
+    def _start_batches(self) -> None:
+        """Start the batches whose weights are published, as far as there is room; the first one alone. Drop the
+        versions that no later batch is collected with."""
         oldest = self._version_of(self._taken + 1)
         self._versions = {version: weights for version, weights in self._versions.items() if version >= oldest}
-
-    def _start_batches(self) -> None:
-        """Start the batches whose weights are published, as far as there is room; the first one alone."""
         last = self.version + 1 + self.staleness if self._taken else 1
         while (number := self._taken + len(self._items) + 1) <= last and len(self._items) < self._ahead:
             if self._state is None:
@@ -517,7 +512,7 @@ class PipelinedDataCollector(Collector):
             batch = moved(batch, self.device or base.device, self._fixed)
             self._fixed = batch if base.return_same_td and isinstance(batch, Rollout) else None
         self._frames, self._bad, self._state = item.frames, item.bad, item.state
-        if self.episodes is not None and item.episodes is not None:
+        if item.episodes is not None:
             sums, names = item.episodes
             if sums.is_cuda:
                 sums.record_stream(torch.cuda.current_stream(sums.device))
