@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -72,17 +73,10 @@ def show(value: Any) -> str:
 
 
 def _field_comments(kind: type[Any]) -> dict[str, str]:
-    """Return the comment behind each field of a dataclass, from its source and from what it inherits."""
+    """Return the comment in the first line of each field of a dataclass and of what it inherits."""
     comments: dict[str, str] = {}
     for base in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
-        try:
+        with suppress(OSError):  # a class of an interactive session
             source = textwrap.dedent(inspect.getsource(base))
-        except OSError:
-            continue
-        lines = source.splitlines()
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                for line in lines[node.lineno - 1 : node.end_lineno]:
-                    if "  # " in line:
-                        comments[node.target.id] = line.partition("  # ")[2].strip()
+            comments |= dict(re.findall(r"^    (\w+): .*  # (.+)$", source, re.MULTILINE))
     return comments

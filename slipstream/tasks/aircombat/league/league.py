@@ -42,9 +42,7 @@ class LeagueConfig:
     )
     promote: list[float] = field(default_factory=lambda: [0.08, 0.5, 0.5])  # share of games won that ends each stage
     pfsp: bool = False  # the agents of a mix are met the more often, the fewer games were won against them, too
-    judges: list[str] = field(
-        default_factory=lambda: ["pursuit", "crank"]
-    )  # select the best policy; of no mix, perhaps
+    judges: list[str] = field(default_factory=lambda: ["pursuit", "crank"])  # select the best policy; perhaps of no mix
     patience: int = 20  # evaluations after which a stage ends anyway (evade is rarely beaten); 0: never
     seats: int = 16  # groups of duels, each with one opponent; divides env.num_envs
     pool: int = 12  # past policies kept
