@@ -25,6 +25,7 @@ from slipstream.config.values import read, settable
 
 Options = TypeVar("Options")
 PRESETS = Path(__file__).parents[1] / "presets"
+to_dict = asdict  # a config as plain data
 
 
 def load_train(overrides: Iterable[str] = ()) -> TrainConfig:
@@ -91,11 +92,6 @@ def preset_files() -> dict[str, tuple[Path, str | None]]:
     return presets
 
 
-def to_dict(config: Any) -> dict[str, Any]:
-    """Return a config as plain data."""
-    return asdict(config)
-
-
 def from_dict(data: dict[str, Any]) -> TrainConfig:
     """Return the training config that `to_dict` gave; names of code in it must be trusted
     (`registry.refuse_unregistered`)."""
@@ -104,18 +100,28 @@ def from_dict(data: dict[str, Any]) -> TrainConfig:
 
 def build_section(default: Any, data: Mapping[str, Any], source: str = "the checkpoint") -> Any:
     """Return a config of the class of `default` with the values in plain data out of a checkpoint."""
-    return _build(default, _read_words(_data_words(default, data, source), default))
+    return with_values(default, _read_words(_data_words(default, data, source), default))
 
 
-def with_values(config: Any, values: Mapping[str, Any]) -> Any:
-    """Return a config with these values by dotted key; each dataclass checks itself."""
-    return _build(config, values)
+def with_values(config: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
+    """Return a config with these values by dotted key; each dataclass checks itself in `__post_init__`."""
+    changes = {}
+    for f in fields(config):
+        old, key = getattr(config, f.name), prefix + f.name
+        if is_dataclass(old):
+            changes[f.name] = with_values(old, values, f"{key}.")
+        elif key in values:
+            changes[f.name] = values[key]
+    try:
+        return replace(config, **changes)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from error
 
 
 def read_options(kind: type[Options], words: Iterable[str]) -> Options:
     """Return the dataclass `kind` of a command's own keys, with the values of key=value words."""
     default = kind()
-    return _build(default, _read_words((Word(word) for word in words), default, "options"))  # type: ignore[no-any-return]
+    return with_values(default, _read_words((Word(word) for word in words), default, "options"))  # type: ignore[no-any-return]
 
 
 def split_options(kind: type[Options], words: Iterable[str]) -> tuple[Options, list[Word]]:
@@ -162,7 +168,7 @@ def _compose(
     typed = [word for word in words if word.key not in (("task", "algo", "preset") if trains else ("task",))]
     defaults = [task.folder / "defaults.yaml"] if task.folder else []
     words = [*_file_words(defaults), *_data_words(default, base, source), *_file_words(files), *typed]
-    return _build(default, _read_words(words, default, command) | {"task": name})
+    return with_values(default, _read_words(words, default, command) | {"task": name})
 
 
 def default_config(task: str, algo: str | None) -> Any:
@@ -229,18 +235,17 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
             if asked[key]:
                 continue
         schedules.pop(key, None)
-        if key in keys and key.startswith(("env.", "algo.")) and FORM.fullmatch(word.value) and "schedules" in keys:
-            schedules[key], values[key] = word.value, _last_value(word, key, keys[key][1])
-            continue
-        if key == "schedules" and key in keys:
-            schedules = _read(word, key, *keys[key])
-            continue
         if key in keys and is_dataclass(keys[key][0]):
             if word.value != "{}":
                 first = fields(keys[key][0])[0].name
                 raise ConfigError(f"{word.at}{key} is a group of keys, not one: set {key}.{first}=…")
         elif key in keys:
-            values[key] = _read(word, key, *keys[key])
+            can_follow = "schedules" in keys and key.startswith(("env.", "algo."))
+            values[key] = _read(word, key, *keys[key], can_follow)
+            if can_follow and FORM.fullmatch(word.value):
+                schedules[key] = word.value
+            elif key == "schedules":
+                schedules = values[key]
         elif owner in keys and isinstance(keys[owner][0], dict):  # an entry of a mapping
             values[owner] = {**values.get(owner, keys[owner][0]), entry: word.data or read(word.value, Any)}
         elif ", line " in word.source and is_without_effect(key):
@@ -271,36 +276,15 @@ def _unknown_key(word: Word, key: str, keys: Mapping[str, Any], others: Mapping[
     return ConfigError(f"{what}{hint} (--help lists all keys)")
 
 
-def _read(word: Word, key: str, default: Any, hint: Any) -> Any:
-    """Return the value of a word for a key with this default and type. Errors show a typed value, not one out of a
-    file."""
+def _read(word: Word, key: str, default: Any, hint: Any, can_follow: bool) -> Any:
+    """Return the value of a word for a key with this default and type; the last one of a schedule. Errors show a typed
+    value, not one out of a file."""
     if word.is_switch and not isinstance(default, bool):
         raise ConfigError(f"{key} needs a value: give {key}={default}")
     try:
+        if can_follow and FORM.fullmatch(word.value):
+            return Schedule.parse(word.value, hint).stages[-1]
         return read(word.value if word.data is None else word.data, hint, ranges=key.endswith("_seeds"))
     except ValueError as error:
         given = "" if word.source else f", not '{word.value}'"
         raise ConfigError(f"{word.at}{key} must be {error}{given}") from None
-
-
-def _last_value(word: Word, key: str, hint: Any) -> Any:
-    """Return the last value of a schedule."""
-    try:
-        return Schedule.parse(word.value, hint).stages[-1]
-    except ValueError as error:
-        raise ConfigError(f"{word.at}{key} must be {error}, not '{word.value}'") from None
-
-
-def _build(default: Any, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """Return `default` with these values by dotted key; each dataclass checks itself in `__post_init__`."""
-    changes = {}
-    for f in fields(default):
-        old, key = getattr(default, f.name), prefix + f.name
-        if is_dataclass(old):
-            changes[f.name] = _build(old, values, f"{key}.")
-        elif key in values:
-            changes[f.name] = values[key]
-    try:
-        return replace(default, **changes)
-    except (ValueError, TypeError) as error:
-        raise ConfigError(str(error)) from error
