@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from slipstream.sim.search_path import end_of_own, folders_given
@@ -102,7 +103,8 @@ def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]],
         cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
         count = min(_MAX_PROCESSES, cores // 2, len(items) // _MIN_ITEMS)
     if count > 1 and sys.executable and not getattr(sys, "frozen", False):  # Python is not part of another program
-        with contextlib.suppress(OSError, EOFError, pickle.PickleError):  # no process, or one that failed
+        # no process, or one that failed
+        with contextlib.suppress(OSError, subprocess.SubprocessError, EOFError, pickle.PickleError):
             return _map(function, items, count)
     return [function(*item) for item in items]
 
@@ -110,15 +112,14 @@ def map_in_processes(function: Callable[..., Any], items: list[tuple[Any, ...]],
 def _map(function: Callable[..., Any], items: list[tuple[Any, ...]], count: int) -> list[Any]:
     command, env = python_command("-c", _WORKER), python_environment(OPENBLAS_NUM_THREADS="1")
     folder = os.path.dirname(__file__)  # numba reads settings from the current one
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+
+    def compute(part: int) -> list[Any]:
+        work = pickle.dumps((function.__module__, function.__name__, items[part::count]))
+        output = subprocess.check_output(command, input=work, cwd=folder, env=env, stderr=subprocess.DEVNULL)
+        return pickle.loads(output)  # type: ignore[no-any-return]
+
     results: list[Any] = [None] * len(items)
-    with contextlib.ExitStack() as stack:
-        workers: list[Any] = []
-        for part in range(count):
-            worker: Any = stack.enter_context(subprocess.Popen(command, cwd=folder, env=env, **pipes))
-            pickle.dump((function.__module__, function.__name__, items[part::count]), worker.stdin)
-            worker.stdin.close()
-            workers.append(worker)
-        for part, worker in enumerate(workers):
-            results[part::count] = pickle.load(worker.stdout)
+    with ThreadPoolExecutor(count) as pool:
+        for part, values in enumerate(pool.map(compute, range(count))):
+            results[part::count] = values
     return results
