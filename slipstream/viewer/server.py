@@ -266,17 +266,13 @@ class Server:
         if not 0 <= port < 1 << 16:
             raise ValueError(f"--port {port} must be between 0 and 65535")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio turns Nagle's algorithm off only if the protocol is named; with it a state came up to 40 ms late
-        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-            self._socket.listen(128)  # who opens the address before it is served waits
+        try:  # who opens the address before it is served waits
+            self._socket = socket.create_server((host, port), family=family, backlog=128)
         except OSError as error:
-            self._socket.close()
-            raise OSError(
-                f"cannot listen on --host {host} --port {port} ({error.strerror}): use another one"
-            ) from error
+            why = str(error.strerror).partition(" (while")[0]
+            raise OSError(f"cannot listen on --host {host} --port {port} ({why}): use another one") from error
+        # connections inherit it; with Nagle's algorithm a state came up to 40 ms late
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host, (bound, self.port) = host, self._socket.getsockname()[:2]
         self.is_everywhere = ipaddress.ip_address(bound).is_unspecified
         self.is_local = ipaddress.ip_address(bound).is_loopback
@@ -338,7 +334,6 @@ class Server:
 
     def start(self) -> None:
         """Serve in a thread of its own."""
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
         while not self._server.started and self._thread.is_alive():
