@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
@@ -59,27 +58,24 @@ def set_threads(count: int) -> None:
     numba sets OpenMP's number, which is torch's too, when it starts its threads. They are started here: in the middle
     of a run another number of torch's threads would change the last bits of what it computes.
     """
+    import numba
+
     check_threads(count)
     torchs = count or torch.get_num_threads()
-    if importlib.util.find_spec("numba"):
-        import numba
-
-        numba.set_num_threads(min(count or numba.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    numba.set_num_threads(min(count or numba.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     torch.set_num_threads(torchs)
 
 
 def threads_here() -> Callable[[], None]:
     """Return a function that gives the calling Python thread as many CPU threads as this one has now (set per Python
     thread)."""
-    torchs = torch.get_num_threads()
-    numba = sys.modules.get("numba")
-    numbas = numba.get_num_threads() if numba else 0
-    if numba:
-        torch.set_num_threads(torchs)  # see set_threads: numba may just have started its threads
+    import numba
+
+    torchs, numbas = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(torchs)  # see set_threads: numba may just have started its threads
 
     def give() -> None:
-        if numba:
-            numba.set_num_threads(numbas)
+        numba.set_num_threads(numbas)
         torch.set_num_threads(torchs)
 
     return give
@@ -109,9 +105,9 @@ def pick_backend(device: torch.device, wanted: str = "auto") -> str:
     """Return `wanted`, or for `auto` the fastest backend that this device and the installed packages allow."""
     if wanted not in BACKENDS:
         raise ValueError(f"unknown backend '{wanted}': use one of {', '.join(BACKENDS)}")
-    fast, package = {"cpu": ("native", "numba"), "cuda": ("triton", "triton")}.get(device.type, ("torch", ""))
+    fast = {"cpu": "native", "cuda": "triton"}.get(device.type, "torch")
     if wanted == "auto":
-        return fast if package and importlib.util.find_spec(package) else "torch"
+        return "torch" if fast == "triton" and not importlib.util.find_spec("triton") else fast
     if wanted not in ("torch", fast):
         raise ValueError(f"the {wanted} backend does not run on {device.type}: use auto or torch")
     return wanted
