@@ -106,9 +106,8 @@ def _card(run: RunFolder, folder: Path, license: str, evaluated: str, tables: st
     machine = read_yaml(run.path / "git.json")
     task, algo = config["task"], config["algo"]["name"]
     default = flat_settings(to_dict(default_config(task, algo)))
-    changed = {
-        key: show(value) for key, value in flat_settings(config).items() if show(default.get(key)) != show(value)
-    }
+    settings = {key: show(value) for key, value in flat_settings(config).items()}
+    changed = {key: value for key, value in settings.items() if show(default.get(key)) != value}
     training = {
         "frames": f"{rows[-1]['frames']:,}" if rows else "",
         "time": f"{rows[-1].get('time_s', 0):,.0f} s" if rows else "",

@@ -92,17 +92,16 @@ def _tensor_table(path: Path) -> Table:
 
 
 def _verify(args: argparse.Namespace, console: Console) -> int:
-    found = [
-        (str(path.relative_to(given)) if given.is_dir() else str(path), path)
-        for given in args.path
-        for path in _files(given)
-    ]
-    return int(print_states(console, [(name, maintenance.verify(path) or "") for name, path in found]) > 0)
+    states = []
+    for given in args.path:
+        for path in _files(given):
+            name = path.relative_to(given) if given.is_dir() else path
+            states.append((str(name), maintenance.verify(path) or ""))
+    return int(print_states(console, states) > 0)
 
 
 def _export(args: argparse.Namespace, console: Console) -> int:
-    out = maintenance.export(
-        find_file(args.path), args.to, check_output(args.out, args.force, args.to, maintenance.SUFFIXES)
-    )
+    out = check_output(args.out, args.force, args.to, maintenance.SUFFIXES)
+    out = maintenance.export(find_file(args.path), args.to, out)
     console.print(f"wrote {out} ({out.stat().st_size / 1e6:.2f} MB)")
     return 0

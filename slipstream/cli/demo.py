@@ -54,6 +54,5 @@ def _uses_processes(cfg: TrainConfig) -> bool:
     """Return whether the training runs in several processes: on a CPU with several cores, if no setting needs one
     process or names a number."""
     decided = cfg.device != "cpu" or cfg.gpus or cfg.threads or cfg.resume or cfg.actors.count or cfg.auto
-    return (
-        not decided and torch.get_num_threads() >= RANKS and sys.platform == "linux"
-    )  # others: torch's launcher fails
+    can_start = torch.get_num_threads() >= RANKS and sys.platform == "linux"  # others: torch's launcher fails
+    return can_start and not decided
