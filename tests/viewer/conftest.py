@@ -1,11 +1,29 @@
-"""A browser for the tests of the viewer."""
+"""Servers and a browser for the tests of the viewer."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
 from helpers.browser import FLAGS, find_browser
+
+from slipstream.viewer.library import Library
+from slipstream.viewer.server import Server
+
+
+@pytest.fixture
+def serve():
+    """Start a server of a folder; it is stopped at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(folder, games=None, **settings):
+            server = Server(Library(folder), games, **settings)
+            server.start()
+            stack.callback(server.stop)
+            return server
+
+        yield start
 
 
 @pytest.fixture(scope="session")

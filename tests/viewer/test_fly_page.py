@@ -57,19 +57,9 @@ def test_the_page_flies_as_the_env_does(pages, open_page, dynamics):
     start[:, 2] = goal[:, 2] = 2.0
     actions = 4 * torch.rand(DECISIONS, DRONES, 3, generator=rng) - 2
     m = env.movers
-    movers = [
-        {
-            "pillar": bool(m.pillar[i]),
-            "kind": int(m.width_class[i]),
-            "width": float(m.width[i]),
-            "height": float(m.height[i]),
-            "origin": m.origin[0, i].tolist(),
-            "position": m.pos[0, i].tolist(),
-            "goal": m.goal[0, i].tolist(),
-            "velocity": m.vel[0, i].tolist(),
-        }
-        for i in range(m.count)
-    ]
+    parts = {"pillar": m.pillar, "kind": m.width_class, "width": m.width, "height": m.height}
+    parts |= {"origin": m.origin[0], "position": m.pos[0], "goal": m.goal[0], "velocity": m.vel[0]}
+    movers = [{name: values[i].tolist() for name, values in parts.items()} for i in range(m.count)]
     given = {"settings": asdict(config), "boxes": env.grid.boxes_of_world(0).tolist(), "movers": movers}
     given |= {"start": start.tolist(), "goal": goal.tolist(), "actions": actions.tolist()}
     observation = env.place(start, goal)

@@ -14,8 +14,6 @@ from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 from slipstream.tasks.aircombat.physics.duel import Duels
 from slipstream.tasks.aircombat.recording import duel_recording
 from slipstream.viewer import server as server_module
-from slipstream.viewer.library import Library
-from slipstream.viewer.server import Server
 
 VIEW = "slipstream.view"
 DRAWN = "slipstream.frames > 0"
@@ -37,16 +35,13 @@ def duel():
 
 
 @pytest.fixture
-def server(tmp_path, duel, monkeypatch):
+def server(tmp_path, duel, monkeypatch, serve):
     monkeypatch.setattr(server_module, "LOOK_S", 0.1)
     write_run(tmp_path / "one")
     write_run(tmp_path / "two", rows=60, algo={"name": "ppo", "learning_rate": 1e-3})
     flight().save(tmp_path / "one" / "flight.rec")
     duel.save(tmp_path / "one" / "duel.rec")
-    server = Server(Library(tmp_path))
-    server.start()
-    yield server
-    server.stop()
+    return serve(tmp_path)
 
 
 @pytest.mark.parametrize(("width", "height", "theme"), [(1440, 900, "dark"), (390, 844, "light")])
@@ -175,37 +170,27 @@ def test_every_page_of_a_server_opens(open_page, server, tmp_path):
     page.wait_for_selector(".curve canvas")
 
 
-def test_a_broken_recording_and_an_empty_folder_are_explained(open_page, server, tmp_path):
+def test_a_broken_recording_and_an_empty_folder_are_explained(open_page, server, serve, tmp_path):
     (tmp_path / "bad.rec").write_bytes(b"nothing" * 100)
     page = open_page(f"{server.url}#/flights/bad.rec")
     page.wait_for_selector("text=This recording cannot be opened")
     assert "not a Slipstream file" in page.inner_text(".message")
     (tmp_path / "empty").mkdir()
-    empty = Server(Library(tmp_path / "empty"))
-    empty.start()
-    try:
-        page = open_page(empty.url)
-        page.wait_for_selector("text=No runs here yet")
-    finally:
-        empty.stop()
+    page = open_page(serve(tmp_path / "empty").url)
+    page.wait_for_selector("text=No runs here yet")
 
 
-def test_the_page_comes_back_when_the_server_does(open_page, tmp_path):
+def test_the_page_comes_back_when_the_server_does(open_page, serve, tmp_path):
     write_run(tmp_path / "one")
-    first = Server(Library(tmp_path))
-    first.start()
+    first = serve(tmp_path)
     page = open_page(first.url)
     page.wait_for_selector(".curve canvas")
     first.stop()
     page.wait_for_selector("text=no connection to the server")
     write_run(tmp_path / "two")
-    second = Server(Library(tmp_path), port=first.port, token=first.token)
-    second.start()
-    try:
-        page.wait_for_selector(".run:has-text('two')")
-        assert page.inner_text(".status") == ""
-    finally:
-        second.stop()
+    serve(tmp_path, port=first.port, token=first.token)
+    page.wait_for_selector(".run:has-text('two')")
+    assert page.inner_text(".status") == ""
 
 
 def test_one_group_of_drones_is_shown_at_a_time(open_page, tmp_path):

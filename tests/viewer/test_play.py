@@ -23,12 +23,12 @@ from slipstream.config.registry import find_task
 from slipstream.recordings import load_recording
 from slipstream.tasks.aircombat.agents import PlaceholderAgent
 from slipstream.viewer import play as play_module
-from slipstream.viewer.library import Library
 from slipstream.viewer.play import PREFIX, Games, Page
 from slipstream.viewer.server import Server
 
 VIEW = "slipstream.view"
 NEUTRAL = [0.0, 1.0, 0.0]
+KINDS = {"state": play_module.STATE, "extras": play_module.EXTRAS}
 
 
 @pytest.fixture(autouse=True)
@@ -42,17 +42,15 @@ def duel(*words):
     return find_task("aircombat").make_game(["opponent=placeholder", "seconds=20", *words])
 
 
-def host(game, folder):
-    server = Server(Library(folder), Games(game, folder))
-    server.start()
-    return server
+@pytest.fixture
+def host(serve, tmp_path):
+    """Start a server of a game."""
+    return lambda game, **settings: serve(tmp_path, Games(game, tmp_path), **settings)
 
 
 @pytest.fixture
-def server(tmp_path):
-    server = host(duel(), tmp_path)
-    yield server
-    server.stop()
+def server(host):
+    return host(duel())
 
 
 def sit(server):
@@ -71,12 +69,7 @@ def hear(socket, wanted):
             message = json.loads(message)
             if wanted == message["kind"] or (callable(wanted) and wanted(message)):
                 return message
-        elif (
-            wanted == "state"
-            and message[0] == play_module.STATE
-            or wanted == "extras"
-            and message[0] == play_module.EXTRAS
-        ):
+        elif message[0] == KINDS.get(wanted):
             return message
 
 
@@ -179,7 +172,6 @@ def test_a_game_over_a_websocket(server, tmp_path):
             pass
     server.stop()
     assert [p.suffix for p in tmp_path.glob("*.rec")] == [".rec"]  # a game that was left is kept
-    server.start = server.stop = lambda: None
 
 
 def test_a_paused_game_shows_its_diagram_to_a_page_that_opens_it(server):
@@ -263,25 +255,22 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_failing_agent_is_named_and_the_server_continues(tmp_path, monkeypatch, fault):
-    server = host(duel("opponent=test_play:Faulty"), tmp_path)
+def test_a_failing_agent_is_named_and_the_server_continues(host, monkeypatch, fault):
+    server = host(duel("opponent=test_play:Faulty"))
     gives, message = FAULTS[fault]
     monkeypatch.setattr(Faulty, "gives", gives)
-    try:
-        with sit(server) as socket:
-            say(socket, kind="start")
-            failure = hear(socket, lambda m: m.get("failure"))
-            assert failure["paused"] and failure["failure"].startswith("the agent test_play:Faulty ")
-            assert message in failure["failure"]
-            say(socket, kind="start", opponent="placeholder")
-            assert not hear(socket, lambda m: m.get("game") == 2)["failure"] and hear(socket, "state")
-            monkeypatch.setattr(Faulty, "reset", gives)
-            say(socket, kind="start", opponent="test_play:Faulty")
-            if fault in ("raises", "exits"):
-                assert message in hear(socket, "error")["text"]
-                assert server.games.game.opponent == "placeholder"  # that game is not touched
-    finally:
-        server.stop()
+    with sit(server) as socket:
+        say(socket, kind="start")
+        failure = hear(socket, lambda m: m.get("failure"))
+        assert failure["paused"] and failure["failure"].startswith("the agent test_play:Faulty ")
+        assert message in failure["failure"]
+        say(socket, kind="start", opponent="placeholder")
+        assert not hear(socket, lambda m: m.get("game") == 2)["failure"] and hear(socket, "state")
+        monkeypatch.setattr(Faulty, "reset", gives)
+        say(socket, kind="start", opponent="test_play:Faulty")
+        if fault in ("raises", "exits"):
+            assert message in hear(socket, "error")["text"]
+            assert server.games.game.opponent == "placeholder"  # that game is not touched
 
 
 def test_states_are_sent_at_once(server):
@@ -403,24 +392,21 @@ def test_a_missile_comes_before_chances_to_shoot(open_page, server):
     page.wait_for_selector(".banner:has-text('the agent x:Y raised ValueError: z.')")
 
 
-def test_the_debrief_shows_the_moment_and_replays_it(open_page, tmp_path):
-    server = host(duel("opponent=pursuit", "seconds=60"), tmp_path)
-    try:
-        page = open_page(server.url, reduced_motion="reduce")
-        until(page, f"{VIEW}.scene.shakes === false")
-        page.locator(".banner .primary").click()
-        until(page, f"{VIEW}.film.length > 3")
-        page.evaluate(f"{VIEW}.say({{kind: 'scale', scale: 4}})")
-        page.wait_for_selector("text=would have been enough", timeout=120_000)  # pursuit hits who flies straight on
-        found = page.evaluate(f"{VIEW}.status.record.debrief")
-        assert found["victim"] == 1 and page.evaluate(f"{VIEW}.blasts.length") == 1
-        until(page, f"Math.abs({VIEW}.frozen.time - {found['time']}) < 1.1")
-        assert "the moment that decided" in page.locator("figcaption").text_content()
-        page.locator("text=Replay from").click()
-        until(page, f"Math.abs({VIEW}.timeline.time - {found['time']} + 3) < 1.5")
-        page.wait_for_selector(".panel h2:has-text('Debrief')")
-    finally:
-        server.stop()
+def test_the_debrief_shows_the_moment_and_replays_it(open_page, host):
+    server = host(duel("opponent=pursuit", "seconds=60"))
+    page = open_page(server.url, reduced_motion="reduce")
+    until(page, f"{VIEW}.scene.shakes === false")
+    page.locator(".banner .primary").click()
+    until(page, f"{VIEW}.film.length > 3")
+    page.evaluate(f"{VIEW}.say({{kind: 'scale', scale: 4}})")
+    page.wait_for_selector("text=would have been enough", timeout=120_000)  # pursuit hits who flies straight on
+    found = page.evaluate(f"{VIEW}.status.record.debrief")
+    assert found["victim"] == 1 and page.evaluate(f"{VIEW}.blasts.length") == 1
+    until(page, f"Math.abs({VIEW}.frozen.time - {found['time']}) < 1.1")
+    assert "the moment that decided" in page.locator("figcaption").text_content()
+    page.locator("text=Replay from").click()
+    until(page, f"Math.abs({VIEW}.timeline.time - {found['time']} + 3) < 1.5")
+    page.wait_for_selector(".panel h2:has-text('Debrief')")
 
 
 def test_a_lesson_by_page_and_its_debrief(open_page, server):
@@ -467,7 +453,8 @@ def test_two_browsers_fly_against_one_another(open_page, server):
     one.wait_for_selector("text=Waiting for the other person")
 
 
-def test_a_game_continues_after_a_lost_connection(open_page, server, tmp_path):
+def test_a_game_continues_after_a_lost_connection(open_page, host):
+    server = host(duel())
     page = open_page(server.url)
     page.locator(".banner .primary").click()
     until(page, f"{VIEW}.states.length > 2")
@@ -478,26 +465,21 @@ def test_a_game_continues_after_a_lost_connection(open_page, server, tmp_path):
     until(page, f"{VIEW}.received > {before} + 10")
     server.stop()
     page.wait_for_selector("text=open the new address that the command printed")
-    second = Server(Library(tmp_path), Games(duel(), tmp_path), port=server.port)  # it has another token
-    second.start()
-    server.stop = second.stop
+    host(duel(), port=server.port)  # it has another token
     page.wait_for_selector("h2:has-text('Open the new address')")
 
 
-def test_a_race_in_the_browser(open_page, tmp_path):
-    server = host(find_task("navigation").make_game(["seconds=10"]), tmp_path)
-    try:
-        page = open_page(server.url)
-        page.wait_for_selector("text=Race a learned drone")
-        page.keyboard.press("Enter")
-        page.keyboard.down("w")
-        until(page, f"{VIEW}.states.at(-1)?.drones[0].vy < -1")
-        until(page, "slipstream.frames > 1")
-        page.keyboard.press("2")
-        until(page, f"{VIEW}.scene.view.view === 'first'")
-        page.set_viewport_size({"width": 390, "height": 844})
-        assert page.evaluate("document.querySelector('.split figure').clientHeight > 0.6 * innerHeight")
-        page.evaluate(f"{VIEW}._heard({{kind: 'seat', side: 1}})")
-        assert page.evaluate(f"{VIEW}.seat") is None  # one person flies, others watch
-    finally:
-        server.stop()
+def test_a_race_in_the_browser(open_page, host):
+    server = host(find_task("navigation").make_game(["seconds=10"]))
+    page = open_page(server.url)
+    page.wait_for_selector("text=Race a learned drone")
+    page.keyboard.press("Enter")
+    page.keyboard.down("w")
+    until(page, f"{VIEW}.states.at(-1)?.drones[0].vy < -1")
+    until(page, "slipstream.frames > 1")
+    page.keyboard.press("2")
+    until(page, f"{VIEW}.scene.view.view === 'first'")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.querySelector('.split figure').clientHeight > 0.6 * innerHeight")
+    page.evaluate(f"{VIEW}._heard({{kind: 'seat', side: 1}})")
+    assert page.evaluate(f"{VIEW}.seat") is None  # one person flies, others watch

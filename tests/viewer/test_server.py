@@ -34,12 +34,9 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def server(folder, monkeypatch):
+def server(folder, monkeypatch, serve):
     monkeypatch.setattr(server_module, "LOOK_S", 0.05)
-    server = Server(Library(folder))
-    server.start()
-    yield server
-    server.stop()
+    return serve(folder)
 
 
 def ask(server, path, token=True, **headers):
@@ -82,7 +79,6 @@ def test_the_browser_gets_the_token_in_a_private_file(server, monkeypatch):
     assert server.url in path.read_text() and path.stat().st_mode & 0o777 == 0o600
     server.stop()
     assert not path.exists()
-    server.stop = lambda: None
 
 
 @pytest.mark.parametrize("host", ["", " "])

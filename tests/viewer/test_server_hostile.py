@@ -12,7 +12,6 @@ from test_server import ask
 
 from slipstream.viewer import library as library_module
 from slipstream.viewer.library import Library
-from slipstream.viewer.server import Server
 
 BOMB = "a: &a [1, 1]\n" + "".join(f"b{i}: &b{i} [*{f'b{i - 1}' if i else 'a'}, *{f'b{i - 1}' if i else 'a'}]\n" for i in range(30))  # fmt: skip
 
@@ -58,23 +57,19 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_hostile_run_does_not_hide_the_others(tmp_path, kind):
+def test_a_hostile_run_does_not_hide_the_others(tmp_path, serve, kind):
     write_run(tmp_path / "good")
     write_run(tmp_path / "bad")
     HOSTILE[kind](tmp_path / "bad")
     flight().save(tmp_path / "flight.rec")
-    server = Server(Library(tmp_path))
-    server.start()
-    try:
-        answer, data = ask(server, "/api/index")
-        assert answer.status == 200
-        runs = [run["name"] for run in json.loads(data)["runs"]]
-        assert "good" in runs and len(runs) == 2
-        for run in runs:
-            answer, data = ask(server, f"/api/run?name={urllib.parse.quote(run)}")
-            assert answer.status == 200 and json.loads(data)["name"] == run
-    finally:
-        server.stop()
+    server = serve(tmp_path)
+    answer, data = ask(server, "/api/index")
+    assert answer.status == 200
+    runs = [run["name"] for run in json.loads(data)["runs"]]
+    assert "good" in runs and len(runs) == 2
+    for run in runs:
+        answer, data = ask(server, f"/api/run?name={urllib.parse.quote(run)}")
+        assert answer.status == 200 and json.loads(data)["name"] == run
 
 
 LINKED = ("config.yaml", "metrics.jsonl", "flight.rec", "plot.png")
