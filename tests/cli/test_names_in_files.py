@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
-import torch
-from helpers.small_run import TINY
+from helpers.small_run import TINY, rewritten
 
-from slipstream.checkpoint import load_checkpoint
 from slipstream.cli import main
 from slipstream.config import registry
 from slipstream.config.help import ConfigError
@@ -30,28 +27,12 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def rewritten(run: Path, here: Path, **changes: object) -> Path:
-    """A policy file, and a run folder around it, whose config names other code."""
-    state = load_checkpoint(next((run / "checkpoints").glob("ckpt_*")))
-    for key, value in changes.items():
-        section, _, name = key.partition("__")
-        if name:
-            state["config"][section][name] = value
-        else:
-            state["config"][section] = value
-    copy = here / "copy"
-    (copy / "checkpoints").mkdir(parents=True)
-    (copy / "config.yaml").write_text((run / "config.yaml").read_text())
-    torch.save(state, copy / "checkpoints" / "ckpt_000001.pt")
-    return copy
-
-
 COMMANDS = ["eval checkpoint={}", "export --to onnx checkpoint={}", "train resume={}"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_task_named_in_a_file_is_not_imported(run, here, capsys, command):
-    copy = rewritten(run, here, task="hostile_module:Env")
+    copy = rewritten(run, here, {"config.task": "hostile_module:Env"})
     assert main(command.format(copy).split()) == 2
     error = capsys.readouterr().err
     assert "add to the command line: task=hostile_module:Env" in error and error.count("\n") == 1
@@ -60,7 +41,7 @@ def test_a_task_named_in_a_file_is_not_imported(run, here, capsys, command):
 
 @pytest.mark.parametrize("command", [*COMMANDS, "eval compare={}", "train init={}"])
 def test_an_algorithm_named_in_a_file_is_not_imported(run, here, capsys, command):
-    copy = rewritten(run, here, algo__name="hostile_module:X")
+    copy = rewritten(run, here, {"config.algo.name": "hostile_module:X"})
     assert main([*command.format(copy).split(), *(TINY if "init" in command else [])]) == 2
     assert "add to the command line: algo=hostile_module:X" in capsys.readouterr().err
     assert not (here / "imported.txt").exists() and "hostile_module" not in sys.modules
@@ -70,12 +51,12 @@ def test_an_algorithm_named_in_a_file_is_not_imported(run, here, capsys, command
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"task": "hostile_module:Env"}, "task=hostile_module:Env"),
-        ({"task": "gym", "env__id": "hostile_module:Env-v0"}, "env.id=hostile_module:Env-v0"),
+        ({"config.task": "hostile_module:Env"}, "task=hostile_module:Env"),
+        ({"config.task": "gym", "config.env.id": "hostile_module:Env-v0"}, "env.id=hostile_module:Env-v0"),
     ],
 )
 def test_one_message_names_all_words(run, here, capsys, command, changes, words):
-    copy = rewritten(run, here, model__policy="hostile_module:Net", **changes)
+    copy = rewritten(run, here, {"config.model.policy": "hostile_module:Net", **changes})
     assert main(command.format(copy).split()) == 2
     error = capsys.readouterr().err
     added = error.partition("add to the command line:")[2].split()
@@ -88,7 +69,7 @@ def test_one_message_names_all_words(run, here, capsys, command, changes, words)
 def test_every_name_that_python_would_import_is_refused(run, here, capsys, command, name):
     for module in ("évil", "hostile-module"):
         (here / f"{module}.py").write_text(HOSTILE)
-    copy = rewritten(run, here, task=name.format("hostile_module"))
+    copy = rewritten(run, here, {"config.task": name.format("hostile_module")})
     assert main(command.format(copy).split()) == 2
     assert "a file may not choose what is imported" in capsys.readouterr().err
     assert not (here / "imported.txt").exists()
@@ -99,14 +80,13 @@ def test_each_name_of_a_list_is_checked():
     with pytest.raises(ConfigError, match="'hostile_module:Agent'"):
         registry.refuse_unregistered(config, ["league.mixes=[{mine:Agent: 1.0}]"], "runs/x")
     registry.refuse_unregistered(config, shlex.split(registry.trusting_words(config)), "runs/x")
+    words = ["name=mine:Agent", "league.mixes=[{hostile_module:Agent: 1.0}]"]
     with pytest.raises(ConfigError, match="'mine:Agent'"):
-        registry.refuse_unregistered(
-            config, ["name=mine:Agent", "league.mixes=[{hostile_module:Agent: 1.0}]"], "runs/x"
-        )
+        registry.refuse_unregistered(config, words, "runs/x")
 
 
 def test_what_is_typed_is_trusted_beside_a_checkpoint(run, here, capsys):
-    copy = rewritten(run, here, task="hostile_module:Env")
+    copy = rewritten(run, here, {"config.task": "hostile_module:Env"})
     assert main(["eval", f"checkpoint={copy}", "task=hostile_module:Env"]) == 2
     assert "hostile_module has no TensorEnv subclass named Env" in capsys.readouterr().err  # so it was imported
     assert (here / "imported.txt").exists()
@@ -121,6 +101,6 @@ def test_names_of_ours_and_text_are_no_code():
 
 def test_an_algorithm_that_is_typed_is_trusted_by_eval(run, here, capsys):
     (here / "own_algorithm.py").write_text("from slipstream.algorithms.ppo import PPO as Mine")
-    copy = rewritten(run, here, algo__name="own_algorithm:Mine")
+    copy = rewritten(run, here, {"config.algo.name": "own_algorithm:Mine"})
     small = ["eval.num_drones=2", "eval.map_seeds=[1]", "eval.max_steps=40", "eval.picture=false", "device=cpu"]
     assert main(["eval", f"checkpoint={copy}", "algo=own_algorithm:Mine", *small]) == 0
