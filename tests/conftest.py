@@ -13,7 +13,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 import pytest  # noqa: E402
 
 # of several workers one begins with these, so that no long test is left for the end
-SLOW_FIRST = (
+SLOW_FIRST = [
     "test_train_ranks",
     "test_export",
     "test_sweep",
@@ -21,7 +21,7 @@ SLOW_FIRST = (
     "test_docking",
     "test_play",
     "test_fuzz",
-)
+]
 
 
 def pytest_collection_modifyitems(items):

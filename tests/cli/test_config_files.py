@@ -119,9 +119,8 @@ def test_a_runs_own_config_starts_another_run(tmp_path):
     assert main(["train", *TINY, "total_frames=128", f"root={tmp_path}", "name=one", "seed=5"]) == 0
     for given in ("one/config.yaml", "one"):
         assert main(["train", f"config={tmp_path / given}", f"root={tmp_path}", "name=one", "save_interval=3"]) == 0
-    first, *others = [
-        yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in ("one", "one-2", "one-3")
-    ]
+    names = ("one", "one-2", "one-3")
+    first, *others = [yaml.safe_load((tmp_path / name / "config.yaml").read_text()) for name in names]
     assert first["seed"] == 5 and all(other == {**first, "save_interval": 3} for other in others)
 
 

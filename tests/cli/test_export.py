@@ -215,9 +215,8 @@ def test_the_example_flies_an_episode_as_pytorch_would(task, tmp_path, capsys, e
     if task == "memory":
         assert [part.name for part in policy.session.get_inputs()] == ["state", "memory"]
         assert [part.name for part in policy.session.get_outputs()] == ["action", "memory_out"]
-        assert json.loads(policy.about["memory"])["shape"] == [8] and list(
-            json.loads(policy.about["observations"])
-        ) == ["state"]
+        assert json.loads(policy.about["memory"])["shape"] == [8]
+        assert list(json.loads(policy.about["observations"])) == ["state"]
 
     def both(observation):
         action = policy(observation)

@@ -17,6 +17,12 @@ print(os.environ.get("GOMP_SPINCOUNT"), len(os.listdir("/proc/self/task")) - tas
 """
 
 
+def program(code: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=True
+    )
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is Linux's")
 @pytest.mark.parametrize(
     ("first", "given", "spins", "more_threads"),
@@ -30,9 +36,7 @@ print(os.environ.get("GOMP_SPINCOUNT"), len(os.listdir("/proc/self/task")) - tas
 def test_waiting_is_short_in_any_order_of_imports(first, given, spins, more_threads):
     env = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     env |= {"OMP_NUM_THREADS": "2"} | given
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.format(first=first)], env=env, capture_output=True, text=True, check=True
-    )
+    done = program(CODE.format(first=first), env)
     # one thread more than cores, of which one is the keeper: libgomp then spins 100 times
     added = 1 if more_threads else -len(os.sched_getaffinity(0))
     assert (done.stdout.split(), done.stderr) == ([spins, str(added)], "")
@@ -76,10 +80,7 @@ thread.join()
 
 
 def run(code: str) -> list[str]:
-    env = {**os.environ, "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, check=True
-    ).stdout.split()
+    return program(code, {**os.environ, "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}).stdout.split()
 
 
 def test_numba_starting_its_threads_does_not_change_torchs():
