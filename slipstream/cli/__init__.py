@@ -4,7 +4,7 @@ A command is one module of this folder. It is imported only when it is called, s
 Its docstring is the help text; `add_arguments(parser)` adds its own flags. There are two kinds of commands:
 
 - `key=value` commands (train, eval, sweep, ...) have `run(args) -> int`; what is not a flag is in `args.words`.
-- commands with paths (`WITH_PATHS`): `add_arguments` adds arguments or subcommands, and sets `function(args, console)`.
+- commands with paths (`WITH_PATHS`) have `run(args, console) -> int`, or subcommands, each with such a function.
 """
 
 from __future__ import annotations
@@ -189,7 +189,8 @@ def _run_command(title: str, name: str, argv: list[str]) -> int:
     args.words, args.command = words, name
     if not takes_keys:
         _refuse(args.words, parser)
-        return int(args.function(args, console()))
+        function = getattr(args, "function", None) or module.run
+        return int(function(args, console()))
     if args.help:
         if hasattr(module, "help_text"):
             parser.description = module.help_text(args.words)

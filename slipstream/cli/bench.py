@@ -52,11 +52,6 @@ def run(args: argparse.Namespace) -> int:
     return measure_training(args.words[1:])
 
 
-def help_text(words: list[str]) -> str:
-    """Return how to use it."""
-    return __doc__ or ""
-
-
 def measure_training(argv: Sequence[str], peers: Mapping[str, Peer] = MappingProxyType({})) -> int:
     """Print how fast a training is, with `peers`, other trainings by the name of the form."""
     own, words = split_keys(argv, ("sizes", "forms", "out"))

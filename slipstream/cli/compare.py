@@ -22,10 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", action="append", default=[], help="a metric of the log; may be given several times")
     parser.add_argument("--out", default=None, help="the figure (compare.png, in the folder around the first run)")
     add_force(parser)
-    parser.set_defaults(function=compare)
 
 
-def compare(args: argparse.Namespace, console: Any) -> int:
+def run(args: argparse.Namespace, console: Any) -> int:
     """Print the tables and draw the curves."""
     show(args.runs, console, args.metric, check_output(args.out, args.force, "png"))
     return 0

@@ -35,10 +35,9 @@ SOURCES = ("preset", "config", "checkpoint")  # keys that are no settings
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The shell."""
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    parser.set_defaults(function=show)
 
 
-def show(args: argparse.Namespace, console: Any) -> int:
+def run(args: argparse.Namespace, console: Any) -> int:
     """Print it."""
     keys = sorted({*SOURCES, *flat_settings(to_dict(load_train()))})
     if args.shell == "fish":

@@ -24,6 +24,7 @@ from slipstream.storage.files import default_output, write_file
 from slipstream.training.run_folder import config_yaml
 
 OWN_KEYS = ("out",)
+add_arguments = add_force  # besides the keys
 MAP_USAGE = "slipstream map show PATH [env.voxel_m=0.1 env.density=0.7 ... out=map.png]: draw a map and print its size"
 
 
@@ -31,11 +32,6 @@ def help_text(words: list[str]) -> str:
     """Return how to use it, and the keys with their defaults."""
     about = MAP_USAGE if words[:1] == ["show"] else __doc__
     return f"{about}\n{keys_help('train', words)}"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Besides the keys: --force."""
-    add_force(parser)
 
 
 def run(args: argparse.Namespace) -> int:

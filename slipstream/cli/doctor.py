@@ -20,12 +20,7 @@ PACKAGE = "slipstream-rl"
 NOT_FOR_USERS = ("bench", "dev", "docs")  # extras for work on this package itself
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
-    parser.set_defaults(function=doctor)
-
-
-def doctor(args: argparse.Namespace, console: Any) -> int:
+def run(args: argparse.Namespace, console: Any) -> int:
     """Print a line per check."""
     broken = False
     for check in (_machine, _tasks, _extras):

@@ -9,17 +9,13 @@ from slipstream.cli import add_force, check_output
 from slipstream.config.compose import help_text as keys_help
 from slipstream.config.overrides import plain_overrides, value_of
 
+add_arguments = add_force  # besides the keys
 BESIDE = (".png", ".html", ".rec", ".acmi")  # files with these suffixes may be written beside the one that out= names
 
 
 def help_text(words: list[str]) -> str:
     """Return the keys with their defaults for the task in `words`."""
     return keys_help("eval", words)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Besides the keys: --force."""
-    add_force(parser)
 
 
 def run(args: argparse.Namespace) -> int:

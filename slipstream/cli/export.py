@@ -55,6 +55,7 @@ from slipstream.ui.tables import progress_bar
 
 FORMATS = ("onnx", "pt2", "html")
 OWN_KEYS = ("to", "out")
+add_arguments = add_force  # besides the keys
 MEMORY_OUT = "memory_out"  # the memory after the step, of a policy that has one
 CHECKED = (16, 32)  # environments and steps that give the observations on which the exported policy is compared
 
@@ -87,11 +88,6 @@ class Exported:
     inputs: tuple[str, ...]
     difference: float | None  # largest to PyTorch's action in a flight; None: onnxruntime is not installed
     outputs: tuple[str, ...] = ("action",)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Besides the keys: --force."""
-    add_force(parser)
 
 
 def run(args: argparse.Namespace) -> int:

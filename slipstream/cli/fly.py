@@ -56,11 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite the file that log= names")
 
 
-def help_text(words: list[str]) -> str:
-    """Return the keys."""
-    return __doc__ or ""
-
-
 def run(args: argparse.Namespace) -> int:
     """Fly; return 1 if a simulated flight failed."""
     own, words = split_keys(args.words, (*PILOT_KEYS, *VEHICLE_KEYS, "transport", "address", "vehicle"))

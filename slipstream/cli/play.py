@@ -17,10 +17,7 @@ from slipstream.cli.view import add_server_arguments, serve
 from slipstream.config import registry
 from slipstream.config.overrides import Word, split_keys
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a server; everything else is a key."""
-    add_server_arguments(parser)
+add_arguments = add_server_arguments  # besides the keys
 
 
 def help_text(words: list[str]) -> str:

@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the path and flags."""
     parser.add_argument("path", nargs="?", metavar="RUN|FOLDER|RECORDING", help="what to show (default: runs, or here)")
     add_server_arguments(parser)
-    parser.set_defaults(function=view)
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="print the address without opening a browser")
 
 
-def view(args: argparse.Namespace, console: Any) -> int:
+def run(args: argparse.Namespace, console: Any) -> int:
     """Serve the page until Ctrl-C."""
     from slipstream.recordings import SUFFIX
     from slipstream.viewer.library import Library
