@@ -7,19 +7,16 @@ order. Ranks exchange JSON and tensors, no pickles.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import select
+import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -35,7 +32,7 @@ from slipstream.config.help import ConfigError, show
 from slipstream.config.schema import DistributedConfig, TrainConfig
 from slipstream.sim.devices import resolve_device
 from slipstream.storage.tree import pack_state, unpack_state
-from slipstream.training import rank_guard
+from slipstream.training.provenance import code_version
 
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RUN_KEY = "run"  # in the store: the path of the run folder
@@ -43,8 +40,12 @@ START_S = 300  # in which the store must answer
 PEER_FAILED = 76  # exit code of a rank that ends because another one failed; 75 is that of a stopped training
 UNLIMITED = timedelta(hours=24)  # of torch's own time limits: an evaluation of rank 0 may take long
 MAY_DIFFER = ("threads", "quiet")  # settings of a machine
+STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1")  # a scheduler may send them to all processes
 # Shares of `distributed.timeout_s`: a rank that is silent for so long is lost, and the others end in the rest.
 TICK, SILENT, GRACE = 1 / 16, 0.55, 0.15
+OVER = "over"  # the last report of a rank
+GONE = "was killed or has crashed"
+NO_STORE = f"has lost its launcher, {GONE}, or its machine is lost"  # where torchrun keeps the store
 
 
 def started_by_torchrun() -> bool:
@@ -112,11 +113,111 @@ class OneProcess:
         pass
 
 
+class Guard:
+    """Watches a rank from a forked process, which is still there if the rank is killed or stopped.
+
+    A guard puts the reports of its rank into the store, and reads those of all. The first one that finds a rank lost
+    writes that there, too; then every guard ends its rank, and one per node prints the sentence. Time is counted in
+    ticks of the guard, so that a job that was suspended as a unit and continues has lost nobody.
+
+    Args:
+        store: With `beat/RANK` of all ranks, `hint` and `lost`; only the guard uses this connection.
+        places: [node, local rank, name] of each rank.
+    """
+
+    def __init__(self, store: Any, rank: int, places: list[Any], timeout_s: float) -> None:
+        self.store, self.rank, self.places, self.parent = store, rank, places, os.getpid()
+        self.tick_s = min(1.0, timeout_s * TICK)
+        self.limit, self.grace = (round(timeout_s * share / self.tick_s) for share in (SILENT, GRACE))
+        self.keys = [*(f"beat/{other}" for other in range(len(places))), "hint", "lost"]
+        self.beats, self.missed = [""] * len(places), [0] * len(places)  # ticks without a new report
+        self.report, self.hint = 0, "Start the training again"
+        self.loss: tuple[int, str] | None = None  # the rank that is lost, and how
+        self.unanswered = 0  # ticks
+
+    def run(self, reports: int, answers: int) -> None:
+        """Watch until the rank is over, or one is lost; end with this process."""
+        for name in STOP_SIGNALS:
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        os.setsid()
+        threading.Thread(target=self._exchange, daemon=True).start()  # the machine of the store may answer no more
+        own = ""  # what the rank says of itself at its end
+        while self.loss is None and own != OVER:
+            if select.select([reports], [], [], self.tick_s)[0]:
+                data = os.read(reports, 1 << 16).decode()
+                own = next(filter(None, data.split("\n")), "") if data else GONE
+                self.report += 1
+            elif os.getppid() != self.parent:
+                own = GONE
+            self.unanswered += 1
+            if own not in ("", OVER):
+                self._lose(self.rank, own)
+            elif self.unanswered > self.limit:
+                self.loss = 0, NO_STORE
+        if self.loss is None:
+            with suppress(RuntimeError):
+                self.store.set(f"beat/{self.rank}", OVER)
+        else:
+            self._end(*self.loss, answers)
+
+    def _exchange(self) -> None:
+        """Exchange reports with the other guards. Runs in a thread."""
+        try:
+            while self.loss is None:
+                self.store.set(f"beat/{self.rank}", str(self.report))
+                *beats, self.hint, loss = (value.decode() for value in self.store.multi_get(self.keys))
+                self.unanswered = 0
+                if loss:
+                    self.loss = tuple(json.loads(loss))
+                elif (silent := self.count_silence(beats)) is not None:
+                    seconds = f"{self.limit * self.tick_s:.3g} s"
+                    self._lose(silent, f"has not answered for {seconds} (stopped, or its machine is lost)")
+                time.sleep(self.tick_s)
+        except RuntimeError:
+            time.sleep(2 * self.tick_s)  # the rank may be over
+            self.loss = self.loss or (0, NO_STORE)
+
+    def count_silence(self, beats: list[str]) -> int | None:
+        """Count a tick for the ranks without a new report, unless all are stopped together; return one that is lost."""
+        all_stopped = all(missed >= 2 for missed, beat in zip(self.missed, beats, strict=True) if beat != OVER)
+        for rank, beat in enumerate(beats):
+            if beat != self.beats[rank] or beat == OVER:
+                self.missed[rank] = 0
+            elif not all_stopped:
+                self.missed[rank] += 1
+        self.beats = beats
+        return next((rank for rank, missed in enumerate(self.missed) if missed > self.limit), None)
+
+    def _lose(self, rank: int, how: str) -> None:
+        """Let all guards know that a rank is lost, unless they know of another one."""
+        with suppress(RuntimeError):
+            self.loss = tuple(json.loads(self.store.compare_set("lost", "", json.dumps([rank, how]))))
+
+    def _end(self, lost: int, how: str, answers: int) -> None:
+        """Name the rank that is lost, once per node, and end this one."""
+        node, local, _ = self.places[self.rank]
+        its_node, _, name = self.places[lost]
+        is_first = local == 0
+        with suppress(RuntimeError):
+            is_first = self.store.add(f"said/{node}", 1) == 1 if how != NO_STORE else is_first
+        if is_first and not (how.startswith("failed") and its_node == node):  # that rank has said it
+            who = f"rank {lost} of {len(self.places)} ({name})"
+            os.write(2, f"slipstream train: {who} {how}; the training ends. {self.hint}\n".encode())
+        with suppress(OSError):
+            os.write(answers, b"lost first" if lost == self.rank else b"lost")
+        stopped = lost == self.rank and not how.startswith("failed")
+        for _ in range(0 if stopped else self.grace + 2):  # it ends by itself before
+            if os.getppid() == self.parent:
+                time.sleep(self.tick_s)
+        if os.getppid() == self.parent:
+            os.kill(self.parent, signal.SIGKILL)
+
+
 class Ranks(OneProcess):
     """The processes of a data-parallel training, with this one's `rank` among `size`.
 
     They join through the store of torchrun, where each leaves its settings and versions: with others than those of rank
-    0 nobody begins. From then on a guard watches each rank (`rank_guard`). A rank that is dead, or silent for most of
+    0 nobody begins. From then on a `Guard` watches each rank. A rank that is dead, or silent for most of
     `distributed.timeout_s`, ends the job. A rank that works long is waited for.
     """
 
@@ -131,9 +232,9 @@ class Ranks(OneProcess):
             if cfg.auto:
                 raise ConfigError(f"{cfg.auto[0]}=auto is measured in one process: give a number for several ranks")
         self._cuda = device.type == "cuda"
-        self._store, self._nodes = self._join(cfg, device)
-        self._reporter = threading.Thread(target=self._report, name="slipstream ranks", daemon=True)
-        self._reporter.start()
+        self._store, places = self._join(cfg, device)
+        self._nodes = [place[0] for place in places]
+        self._start_guard(places)
         backend = "cpu:gloo,cuda:nccl" if self._cuda else "gloo"
         device_id = device if self._cuda else None
         store = dist.PrefixStore("torch", self._store)
@@ -141,50 +242,43 @@ class Ranks(OneProcess):
             backend, store=store, rank=self.rank, world_size=self.size, timeout=UNLIMITED, device_id=device_id
         )
 
-    def _join(self, cfg: TrainConfig, device: torch.device) -> tuple[dist.Store, list[str]]:
-        """Meet the other ranks, compare settings and versions, and start the guard; return the store, and the node of
-        each rank."""
+    def _join(self, cfg: TrainConfig, device: torch.device) -> tuple[Any, list[Any]]:
+        """Meet the other ranks, compare settings and versions; return the store, and the place of each rank."""
         store, deadline = _open_store(), time.monotonic() + self.timeout_s
-
-        def read(rank: int, key: str) -> Any:
-            if _is_there(store, [key], deadline):
-                return json.loads(store.get(key))
-            late = f"rank {rank} of {self.size} has not started within {self.timeout_s:g} s of this one"
-            _end_once(store, ConfigError(f"{late}: look at its output; if it is slow, raise distributed.timeout_s"), 0)
-
         settings = flat_settings(to_dict(cfg)) | {"device": device.type}
         facts = {key: value for key, value in settings.items() if key not in MAY_DIFFER}
         facts = {"slipstream": code_version(), "torch": torch.__version__} | facts
         place = [_node(), self.local_rank, f"process {os.getpid()} on {socket.gethostname()}"]
+        for key, value in ((f"beat/{self.rank}", ""), ("hint", "Start the training again"), ("lost", "")):
+            store.set(key, value)
         store.set(f"rank/{self.rank}", json.dumps({"facts": facts, "place": place}, default=str))
-        all_ranks = [read(rank, f"rank/{rank}") for rank in range(self.size)]
+        all_ranks = []
+        for rank in range(self.size):
+            if not _is_there(store, [f"rank/{rank}"], deadline):
+                late = f"rank {rank} of {self.size} has not started within {self.timeout_s:g} s of this one"
+                remedy = "look at its output; if it is slow, raise distributed.timeout_s"
+                _end_once(store, ConfigError(f"{late}: {remedy}"), 0)
+            all_ranks.append(json.loads(store.get(f"rank/{rank}")))
         for rank, other in enumerate(all_ranks):
             if difference := other.get("error") or _difference(other["facts"], all_ranks[0]["facts"]):
                 name = f"rank {rank} of {self.size} ({other['place'][2]})"
                 _end_once(store, ConfigError(f"{name} {difference}"), self.timeout_s)
-        places = [other["place"] for other in all_ranks]
-        port = self._start_guard(places, 0 if self.is_root else read(0, "guard"))
-        if self.is_root:
-            store.set("guard", port)
-        return store, [place[0] for place in places]
+        return store, [other["place"] for other in all_ranks]
 
-    def _start_guard(self, places: list[Any], port: int) -> str:
-        """Start the guard of this rank, which connects to that of rank 0 at `port`; return the port of rank 0's own."""
-        master = os.environ["MASTER_ADDR"]  # where rank 0 runs
-        one_machine = len({place[0] for place in places}) == 1 or master in ("127.0.0.1", "localhost", "::1")
-        self._tick_s = min(1.0, self.timeout_s * TICK)
-        command = [sys.executable, "-I", "-S", rank_guard.__file__]
-        self._guard = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-        self._say(
-            rank=self.rank,
-            ranks=places,
-            address=["127.0.0.1" if one_machine else "" if self.is_root else master, port],
-            tick_s=self._tick_s,
-            limit=round(self.timeout_s * SILENT / self._tick_s),
-            grace=round(self.timeout_s * GRACE / self._tick_s),
-        )
-        assert self._guard.stdout is not None
-        return self._guard.stdout.readline().decode() if self.is_root else str(port)
+    def _start_guard(self, places: list[Any]) -> None:
+        """Fork the guard of this rank, and report to it from a thread."""
+        guard = Guard(self._store.clone(), self.rank, places, self.timeout_s)
+        reports, answers = os.pipe(), os.pipe()
+        if not os.fork():
+            try:
+                os.close(reports[1])
+                guard.run(reports[0], answers[1])
+            finally:
+                os._exit(0)
+        os.close(reports[0])
+        os.close(answers[1])
+        self._guard, self._reports = guard, reports[1]  # the guard's connection stays open here, too
+        threading.Thread(target=self._report, args=[answers[0]], name="slipstream ranks", daemon=True).start()
 
     # -- exchanges -----------------------------------------------------------------------------------------------------
 
@@ -277,35 +371,31 @@ class Ranks(OneProcess):
 
     def set_run(self, folder: Path, hint: str) -> None:
         """Set the run folder, and a sentence on how to continue if a rank fails."""
-        self._say(hint=hint)
         if self.is_root:
+            self._store.set("hint", hint)
             self._store.set(RUN_KEY, str(folder))
 
-    def _say(self, **message: Any) -> None:
-        """Send a message to the guard."""
-        assert self._guard.stdin is not None
+    def _say(self, report: str) -> None:
+        """Send a line to the guard: nothing but a sign of life, OVER, or how this rank is lost."""
         with suppress(OSError):
-            os.write(self._guard.stdin.fileno(), json.dumps(message).encode() + b"\n")
+            os.write(self._reports, f"{report}\n".encode())
 
-    def _report(self) -> None:
+    def _report(self, answers: int) -> None:
         """Report to the guard that this rank is alive, until the end or until a rank is lost. Runs in a thread."""
-        parent, answers = os.getppid(), self._guard.stdout
-        assert answers is not None
-        while not select.select([answers], [], [], self._tick_s)[0]:
-            if os.getppid() != parent:
-                self._say(lost="has lost its launcher, which was killed")
-            self._say()
-        answer = answers.readline()
-        if answer == b"over\n":
+        parent = os.getppid()
+        while not select.select([answers], [], [], self._guard.tick_s)[0]:
+            self._say("" if os.getppid() == parent else "has lost its launcher, which was killed")
+        answer = os.read(answers, 100)
+        if not answer:  # the guard has ended: this rank is over
             return
-        self._is_first = answer == b"lost first\n"
+        self._is_first = answer == b"lost first"
         self._lost.set()
         if not self._closed.wait(self.timeout_s * GRACE):  # the main thread waits for a device, or computes
             os._exit(PEER_FAILED)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._closed.set()
-        self._say(**({"over": True} if error is None else {"lost": f"failed: {_one_line(error)}"}))
+        self._say(OVER if error is None else f"failed: {_one_line(error)}")
         if error is not None and self._lost.wait(self.timeout_s * GRACE) and not self._is_first:
             raise SystemExit(PEER_FAILED) from None  # the error of another rank is printed
         if isinstance(error, Exception) and len(set(self._nodes)) > 1:
@@ -376,7 +466,7 @@ def _is_there(store: dist.Store, keys: list[str], deadline: float) -> bool:
     return True
 
 
-def _open_store() -> dist.Store:
+def _open_store() -> Any:  # a dist.Store
     """Return the store that torchrun, or rank 0, has."""
     try:
         store = next(dist.rendezvous("env://", timeout=timedelta(seconds=START_S)))[0]
@@ -393,14 +483,6 @@ def our_part(store: dist.Store) -> dist.Store:
 
 def _node() -> str:
     return os.environ.get("GROUP_RANK", socket.gethostname())
-
-
-def code_version() -> str:
-    """Return the version of this package, with a hash of its code."""
-    package, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
-    return f"{metadata.version('slipstream-rl')} (code {digest.hexdigest()[:8]})"
 
 
 def _one_line(error: BaseException) -> str:

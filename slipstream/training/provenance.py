@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -64,3 +65,11 @@ def _git(folder: Path, *arguments: str, **more: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.decode("utf-8", errors="surrogateescape") if done.returncode == 0 else None
+
+
+def code_version() -> str:
+    """Return the version of this package, with a hash of its code."""
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return f"{metadata.version('slipstream-rl')} (code {digest.hexdigest()[:8]})"

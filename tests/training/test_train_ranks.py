@@ -19,9 +19,9 @@ from tiny_runs import TINY, refusal
 from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.config.compose import load_train
-from slipstream.training import distributed, rank_guard
+from slipstream.training import distributed
+from slipstream.training.distributed import OVER, Guard
 from slipstream.training.metrics_log import read_metrics
-from slipstream.training.rank_guard import Guard
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
 WORDS = [*TINY, "save_interval=1", "quiet=false"]
@@ -89,10 +89,10 @@ def test_the_command_starts_stops_and_names_ranks(tmp_path, start):
     words = [*WORDS, f"root={tmp_path}", "name=run", "device=cpu", "gpus=2", "total_frames=128000000"]
     first = start("slipstream", "train", *words)
     wait_for_checkpoint(first, folder, 2)
-    for pid in descendants(first.pid):  # a scheduler may signal all processes: a guard is not ended by it
-        if b"rank_guard" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGTERM)
     first.send_signal(signal.SIGINT)
+    for pid in descendants(first.pid):  # a scheduler may signal all processes: a guard is not ended by it
+        if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) != first.pid:
+            os.kill(pid, signal.SIGTERM)
     text = first.communicate()[0]
     assert first.returncode == 130 and f"stopped; continue with: slipstream train resume={folder}" in text, text
     assert "2 ranks: 128 frames per iteration" in text
@@ -222,37 +222,36 @@ def test_ranks_with_other_settings_or_versions_do_not_begin(tmp_path):
 
 
 class Watch(Guard):
-    """The guard of rank 0 of three, without processes; a tick is a call of `tick`."""
+    """A guard among three ranks, without processes and store."""
 
     def __init__(self):
-        self.rank, self.limit, self.seconds, self.lost, self.over, self.hint = 0, 10, "10 s", None, False, ""
-        self.missed = dict.fromkeys(range(3), 0)
+        self.limit, self.beats, self.missed, self.reports = 10, [""] * 3, [0] * 3, [""] * 3
 
     def tick(self, *alive, count=1):
-        for _ in range(count):
+        for number in range(count):
             for rank in alive:
-                if self.lost is None:
-                    self.take(rank, {})
-            self.count_silence()
-        return self.lost
+                self.reports[rank] = f"{self.beats[rank]}{number}"
+            lost = self.count_silence([*self.reports])
+        return lost
 
 
 def test_a_silent_rank_is_lost_and_one_that_is_over_is_not():
     watch = Watch()
-    watch.take(1, {"over": True})
+    watch.reports[1] = OVER
     assert watch.tick(0, 2, count=50) is None
-    assert watch.tick(0, count=9) is None
-    rank, how = watch.tick(0)
-    assert rank == 2 and "has not answered for 10 s" in how
+    assert watch.tick(0, count=10) is None
+    assert watch.tick(0) == 2
 
 
 def test_a_stopped_rank_is_named_and_ended_within_the_timeout():
-    limit = round(distributed.SILENT / distributed.TICK)  # in ticks, with one each until it is counted, sent and judged
-    assert limit + 3 + rank_guard.LEAVE <= 1 / distributed.TICK
+    # in ticks, with one each until it is counted, written, read and acted on
+    ticks = [round(share / distributed.TICK) for share in (distributed.SILENT, distributed.GRACE)]
+    assert sum(ticks) + 5 <= 1 / distributed.TICK
 
 
 def test_a_job_that_is_suspended_as_a_unit_has_lost_nobody():
     watch = Watch()
+    assert watch.tick(0, 1, 2) is None
     assert watch.tick(count=100) is None
     assert watch.tick(0, count=5) is None
     assert watch.tick(0, 1, 2) is None
