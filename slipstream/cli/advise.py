@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import torch
 
 from slipstream.config.compose import load_train, split_options
-from slipstream.config.help import ConfigError
+from slipstream.config.help import ConfigError, show
 from slipstream.config.overrides import value_of
 from slipstream.config.validation import check_range
 from slipstream.monitor import Advisor
 from slipstream.monitor.advisor import ADVISED, KEEP, NOT_TRIED, WITHDRAWN, Report
 from slipstream.sim.devices import resolve_device
-from slipstream.training.tuning import TrainingTrial, choose_sizes, format_value, load_trial, training_questions
+from slipstream.training.tuning import TrainingTrial, choose_sizes, load_trial, training_questions
 from slipstream.ui.tables import TextTable
 
 
@@ -64,10 +64,10 @@ def table(report: Report, device: torch.device) -> str:
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
     rows = []
     for f in sorted(report.findings, key=lambda f: (ADVISED, WITHDRAWN, NOT_TRIED, KEEP).index(f.verdict)):
-        tried = format_value(f.value) if f.verdict != KEEP else ""
+        tried = show(f.value) if f.verdict != KEEP else ""
         gain = f"{f.gain:.2f} × ({f.low:.2f} … {f.high:.2f})" if f.gain else ""
         why = f.why or (f.learning if f.verdict == ADVISED else "")
-        rows.append([f.key, format_value(f.before), tried, gain, f.verdict, why])
+        rows.append([f.key, show(f.before), tried, gain, f.verdict, why])
     header = ["key", "now", "try", "measured", "verdict", "why"]
     title = f"{report.rate:,.0f} frames/s on {where}, {report.seconds:.0f} s"
     return TextTable(title, header, rows, left=len(header)).render(150)
@@ -76,8 +76,8 @@ def table(report: Report, device: torch.device) -> str:
 def closing(report: Report, words: Sequence[str]) -> str:
     """Return the command with the advice, and apart from it changes of the batches: faster is not yet better
     learning."""
-    advice = {f.key: format_value(f.value) for f in report.findings if f.verdict == ADVISED and not f.only_shown}
-    shown = [f"{key}={format_value(value)}" for key, value in report.overrides.items() if key not in advice]
+    advice = {f.key: show(f.value) for f in report.findings if f.verdict == ADVISED and not f.only_shown}
+    shown = [f"{key}={show(value)}" for key, value in report.overrides.items() if key not in advice]
     command = shlex.join([*words, *(f"{key}={value}" for key, value in advice.items())])
     lines = [f"slipstream train {command}" if advice else "no advice: keep it as it is"]
     if shown:

@@ -114,69 +114,58 @@ class Advisor:
     ) -> None:
         if seconds <= 0:
             raise ValueError(f"seconds={seconds:g} must be above 0")
-        self.questions, self.seconds, self.pairs = list(questions), seconds, pairs
+        self.questions, self.seconds, self.pairs = questions, seconds, pairs
         self._open, self._clock, self._log = open_trial, clock, log
         self._run_s = run_s or min(seconds / (12 * pairs), 1.0)
-        self._changes: dict[str, Any] = {}  # the advice taken so far
 
     def advise(self) -> Report:
         """Measure the changes, and return the report."""
-        began_s, findings = self._clock(), list[Finding]()
+        report, began_s = Report(0.0, []), self._clock()
         self._present = self._open({})
         change_s = self._clock() - began_s + 2 * self.pairs * self._run_s  # of setting up and measuring a change
         try:
-            rate = self._present.run(self._run_s)
-            self._log(f"unchanged: {rate:,.0f} frames/s")
+            report.rate = self._present.run(self._run_s)
+            self._log(f"unchanged: {report.rate:,.0f} frames/s")
             for question in self.questions:
-                finding = None
-                while finding is None or (question.repeat and finding.verdict == ADVISED):
-                    asked_s = self._clock()
-                    finding = self._ask(question, asked_s - began_s + change_s)
-                    findings.append(finding)
-                    change_s = max(change_s, self._clock() - asked_s)
+                again = True
+                while again:
+                    now, asked_s = self._present.setting(question.key), self._clock()
+                    value = question.propose(now, self._present)
+                    finding = Finding(question.key, now, value, NOT_TRIED)
+                    finding.learning, finding.only_shown = question.learning, question.only_shown
+                    if isinstance(value, Keep):
+                        finding.value, finding.verdict, finding.why = now, KEEP, str(value)
+                    elif asked_s - began_s + change_s > self.seconds:
+                        finding.why = f"no time is left: give seconds={math.ceil(asked_s - began_s + change_s)}"
+                    else:
+                        self._try(finding, report.overrides, question.min_gain)
+                        change_s = max(change_s, self._clock() - asked_s)
+                    report.findings.append(finding)
+                    again = question.repeat and finding.verdict == ADVISED
         finally:
             self._present.close()
-        return Report(rate, findings, self._clock() - began_s)
+        report.seconds = self._clock() - began_s
+        return report
 
-    def _ask(self, question: Question, enough_s: float) -> Finding:
-        """Return the answer to a question; trying a change would end after `enough_s`."""
-        now = self._present.setting(question.key)
-        value = question.propose(now, self._present)
-        finding = Finding(question.key, now, value, NOT_TRIED)
-        finding.learning, finding.only_shown = question.learning, question.only_shown
-        if isinstance(value, Keep):
-            finding.value, finding.verdict, finding.why = now, KEEP, str(value)
-        elif enough_s > self.seconds:
-            finding.why = f"no time is left: give seconds={math.ceil(enough_s)}"
-        else:
-            self._try(finding, question.min_gain)
-        return finding
-
-    def _try(self, finding: Finding, min_gain: float) -> None:
-        """Compare a change with the present state, and keep the one that is faster."""
+    def _try(self, finding: Finding, advice: dict[str, Any], min_gain: float) -> None:
+        """Compare a change with the present state, and keep the one that is faster. The order of a pair alternates, so
+        that a drift hits both."""
         self._log(f"trying {finding.key}={finding.value}")
+        ratios, changed = list[float](), None
         finding.verdict = WITHDRAWN
-        changes, changed = self._changes | {finding.key: finding.value}, None
         try:
-            changed = self._open(changes)
-            ratios = self._compare(changed)
-        except Exception as error:
-            finding.why = f"fails here: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        else:
+            changed = self._open(advice | {finding.key: finding.value})
+            while len(ratios) < self.pairs and sum(ratio <= 1 for ratio in ratios) <= LOST:
+                order = (self._present, changed) if len(ratios) % 2 else (changed, self._present)
+                rates = {trial is changed: trial.run(self._run_s) for trial in order}
+                ratios.append(rates[True] / rates[False])
             finding.gain, finding.low, finding.high = statistics.median(ratios), min(ratios), max(ratios)
             if finding.gain >= min_gain and sum(ratio <= 1 for ratio in ratios) <= LOST:
-                finding.verdict, self._changes = ADVISED, changes
+                finding.verdict = ADVISED
                 self._present, changed = changed, self._present
+        except Exception as error:
+            finding.why = f"fails here: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         finally:
             if changed is not None:
                 changed.close()
         self._log(f"  {finding.verdict}: {finding.why or f'{finding.gain:.2f} ×'}")
-
-    def _compare(self, changed: Trial) -> list[float]:
-        """Return the ratios of the rates, `changed` to present. The order alternates, so that a drift hits both."""
-        ratios: list[float] = []
-        while len(ratios) < self.pairs and sum(ratio <= 1 for ratio in ratios) <= LOST:
-            order = (self._present, changed) if len(ratios) % 2 else (changed, self._present)
-            rates = {id(trial): trial.run(self._run_s) for trial in order}
-            ratios.append(rates[id(changed)] / rates[id(self._present)])
-        return ratios

@@ -6,18 +6,16 @@ A trial is the training that `slipstream train` would run, without its logs.
 from __future__ import annotations
 
 import gc
-import json
 import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import torch
 
-from slipstream.config.compose import load_train
+from slipstream.config.compose import flat_settings, load_train, to_dict, with_values
 from slipstream.config.help import ConfigError
 from slipstream.config.schema import CHOSEN_BY_MEASURING, TrainConfig
 from slipstream.monitor.advisor import ADVISED, Advisor, Keep, Question
@@ -59,8 +57,7 @@ class TrainingTrial:
 
     def setting(self, key: str) -> Any:
         """Return the value of a dotted key; None if there is no such key."""
-        config: Any = self.trainer.cfg
-        return reduce(lambda part, name: getattr(part, name, None), key.split("."), config)
+        return flat_settings(to_dict(self.trainer.cfg)).get(key)
 
     def run(self, seconds: float) -> float:
         """Train for about `seconds`; return the frames per second. Nothing is under way before or after, so the gain of
@@ -108,16 +105,10 @@ class TrainingTrial:
 
 def load_trial(words: Sequence[str], changes: Mapping[str, Any]) -> TrainConfig:
     """Return the config of a trial of `words` (key=value, as for `slipstream train`) with changes."""
-    changed = [f"{key}={format_value(value)}" for key, value in (TRIAL_SETTINGS | dict(changes)).items()]
-    config = load_train([*words, *changed])
+    config: TrainConfig = with_values(load_train(words), TRIAL_SETTINGS | dict(changes))
     if hasattr(config.algo, "warmup"):
         config.algo.warmup = min(config.algo.warmup, 1)  # learn from the first iteration on
     return config
-
-
-def format_value(value: Any) -> str:
-    """Return a value as it is written in key=value."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def training_questions() -> list[Question]:
@@ -198,10 +189,6 @@ def _env_sizes(config: TrainConfig) -> list[int]:
 
 def _grow(config: TrainConfig, key: str, values: list[int], log: Log, open_trial: Any) -> TrainConfig:
     """Return the config with the last of `values` that pays. Each makes batches or minibatches twice as large."""
-    section, _, name = key.partition(".")
-
-    def changed(value: int) -> TrainConfig:
-        return replace(config, **{section: replace(getattr(config, section), **{name: value})})
 
     def larger(now: int, trial: Any) -> int | Keep:
         if now == values[-1]:
@@ -212,7 +199,7 @@ def _grow(config: TrainConfig, key: str, values: list[int], log: Log, open_trial
 
     def open_size(changes: Mapping[str, int]) -> Any:
         # as long as the run: `compile=auto` depends on it
-        return open_trial(replace(changed(changes.get(key, values[0])), quiet=True, init=None))
+        return open_trial(with_values(config, {key: values[0], "quiet": True, "init": None} | dict(changes)))
 
     question = Question(key, larger, min_gain=KNEE, repeat=True)
     report = Advisor(open_size, [question], math.inf, pairs=PAIRS, run_s=RUN_S).advise()
@@ -220,4 +207,5 @@ def _grow(config: TrainConfig, key: str, values: list[int], log: Log, open_trial
     gains = ", ".join(f"{f.value:,}: {f.gain:.2f} ×" for f in report.findings if f.verdict == ADVISED)
     why = last.why or f"{last.value:,} brings only {last.gain:.2f} × the frames/s"
     log(f"{key}={value}: {why} (from {values[0]:,} on, {gains or 'none'})")
-    return changed(value)
+    chosen: TrainConfig = with_values(config, {key: value})
+    return chosen
