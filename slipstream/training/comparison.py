@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -47,14 +47,19 @@ class Group:
     rows: list[list[dict[str, Any]]] = field(default_factory=list)  # per run: the rows of its log
     name: str = ""
 
+    def curves(self, metric: str) -> dict[Any, NDArray[Any]]:
+        """Return (frames, values) [2, n] of each run that has the metric, by seed."""
+        curves = {}
+        for seed, rows in zip(self.seeds, self.rows, strict=True):
+            points = [(row["frames"], row[metric]) for row in rows if None not in (row.get(metric), row.get("frames"))]
+            if points:
+                curves[seed] = np.array(points, np.float64).T
+        return curves
+
     def finals(self, metric: str) -> dict[Any, float]:
         """Return the metric at the end of each run that has it, by seed."""
-        found = {}
-        for seed, rows in zip(self.seeds, self.rows, strict=True):
-            _, values = _points(rows, metric)
-            if len(values):
-                found[seed] = float(values[-max(1, round(LAST_SHARE * len(values))) :].mean())
-        return found
+        values = {seed: curve[1] for seed, curve in self.curves(metric).items()}
+        return {seed: float(x[-max(1, round(LAST_SHARE * len(x))) :].mean()) for seed, x in values.items()}
 
 
 def load_groups(paths: Sequence[str | PathLike[str]]) -> list[Group]:
@@ -79,12 +84,10 @@ def load_groups(paths: Sequence[str | PathLike[str]]) -> list[Group]:
         group.runs.append(run.path)
         group.seeds.append(seed)
         group.rows.append(rows)
-    changed = [row[0] for row in differences(groups)]
+    changed = [key for key, _ in differences(groups)][:3]
     for number, group in enumerate(groups, start=1):
-        group.name = group.runs[0].name if len(group.runs) == 1 else f"group {number}"
-        values = ", ".join(f"{key.rpartition('.')[2]}={_cell(group.settings.get(key))}" for key in changed[:3])
-        if len(group.runs) > 1 and values:
-            group.name = values
+        values = ", ".join(f"{key.rpartition('.')[2]}={_cell(group.settings.get(key))}" for key in changed)
+        group.name = group.runs[0].name if len(group.runs) == 1 else values or f"group {number}"
     return groups
 
 
@@ -104,15 +107,6 @@ def metrics_of(groups: Sequence[Group], wanted: Sequence[str] = ()) -> list[str]
     return list(wanted) or [name for name in SHOWN if name in known]
 
 
-def interval(values: Sequence[float]) -> float:
-    """Return half the width of the 95 % interval of a mean (Student's t); NaN for fewer than two values."""
-    count = len(values)
-    if count < 2:
-        return math.nan
-    quantile = T_95[count - 2] if count - 2 < len(T_95) else 1.96
-    return float(quantile * np.std(values, ddof=1) / math.sqrt(count))
-
-
 def is_rate(metric: str) -> bool:
     """Return whether a metric is a share of 0 to 1, by its name."""
     name = metric.rpartition("/")[2]
@@ -124,7 +118,8 @@ def spread(values: Sequence[float], metric: str, difference: bool = False) -> tu
     fewer than four values return the lowest and the highest."""
     if len(values) < FEW:
         return min(values), max(values)
-    mean, half = float(np.mean(values)), interval(values)
+    quantile = T_95[len(values) - 2] if len(values) - 2 < len(T_95) else 1.96
+    mean, half = float(np.mean(values)), float(quantile * np.std(values, ddof=1) / math.sqrt(len(values)))
     lowest, highest = (-1.0 if difference else 0.0), 1.0
     if not is_rate(metric) or min(values) < lowest or max(values) > highest:
         return mean - half, mean + half
@@ -149,23 +144,21 @@ def describe(values: Sequence[float], metric: str, difference: bool = False) -> 
 
 def tables(groups: Sequence[Group], metrics: Sequence[str]) -> list[TextTable]:
     """Return the tables: final metrics, differences to the first group, settings that differ."""
+    finals = [[group.finals(metric) for metric in metrics] for group in groups]
     rows = []
-    for group in groups:
-        values = [list(group.finals(metric).values()) for metric in metrics]
-        cells = [describe(v, metric) for v, metric in zip(values, metrics, strict=True)]
+    for group, of_group in zip(groups, finals, strict=True):
+        cells = [describe(list(v.values()), metric) for v, metric in zip(of_group, metrics, strict=True)]
         rows.append([group.name, str(len(group.runs)), *cells])
-    title = f"final metrics: mean over seeds {SPREAD}"
-    found = [TextTable(title, ["runs", "seeds", *metrics], rows, left=1)]
-    if len(groups) > 1:
-        rows = []
-        for group in groups[1:]:
-            pairs = [_pairs(groups[0], group, metric) for metric in metrics]
-            cells = [describe(p, metric, difference=True) for p, metric in zip(pairs, metrics, strict=True)]
-            rows.append([group.name, str(max(map(len, pairs), default=0)), *cells])
+    found = [TextTable(f"final metrics: mean over seeds {SPREAD}", ["runs", "seeds", *metrics], rows, left=1)]
+    rows = []
+    for group, of_group in zip(groups[1:], finals[1:], strict=True):
+        pairs = [[b[seed] - a[seed] for seed in a if seed in b] for a, b in zip(finals[0], of_group, strict=True)]
+        cells = [describe(p, metric, difference=True) for p, metric in zip(pairs, metrics, strict=True)]
+        rows.append([group.name, str(max(map(len, pairs), default=0)), *cells])
+    if rows:
         title = f"difference to {groups[0].name}: mean over equal seeds {SPREAD}"
         found.append(TextTable(title, ["runs", "pairs", *metrics], rows, left=1))
-    changed = [[_cell(key), *map(_cell, values)] for key, values in differences(groups)]
-    if changed:
+    if changed := [[_cell(key), *map(_cell, values)] for key, values in differences(groups)]:
         names = [group.name for group in groups]
         found.append(TextTable("settings that differ", ["key", *names], changed, left=1 + len(names)))
     return found
@@ -188,34 +181,19 @@ def draw(groups: Sequence[Group], metrics: Sequence[str], path: Path) -> Path:
 
 
 def _draw_group(axes: Any, group: Group, metric: str, color: str) -> None:
-    curves = [(frames, smooth(y)) for frames, y in (_points(rows, metric) for rows in group.rows) if len(y)]
-    if not curves:
-        return
+    curves = [(frames, smooth(values)) for frames, values in group.curves(metric).values()]
     single = len(curves) == 1
     style = {"linewidth": 2, "label": group.name} if single else {"linewidth": 0.8, "alpha": 0.35}
     for frames, values in curves:
         axes.plot(frames, values, color=color, **style)
-    if single:
+    if len(curves) < 2:
         return
     start, end = max(frames[0] for frames, _ in curves), min(frames[-1] for frames, _ in curves)
     grid = np.linspace(start, end, POINTS)
     values = np.stack([np.interp(grid, *points) for points in curves])
-    mean = values.mean(0)
     low, high = zip(*(spread(column, metric) for column in values.T.tolist()), strict=True)
     axes.fill_between(grid, low, high, color=color, alpha=0.16, linewidth=0)
-    axes.plot(grid, mean, color=color, linewidth=2.2, label=f"{group.name} ({len(curves)} seeds)")
-
-
-def _points(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return (frames, values) of the rows that have a metric."""
-    found = [(row["frames"], row[metric]) for row in rows if None not in (row.get(metric), row.get("frames"))]
-    frames, values = zip(*found, strict=True) if found else ((), ())
-    return np.array(frames, np.float64), np.array(values, np.float64)
-
-
-def _pairs(first: Group, second: Group, metric: str) -> list[float]:
-    ours, theirs = first.finals(metric), second.finals(metric)
-    return [theirs[seed] - ours[seed] for seed in ours if seed in theirs]
+    axes.plot(grid, values.mean(0), color=color, linewidth=2.2, label=f"{group.name} ({len(curves)} seeds)")
 
 
 def _runs_of(path: Path) -> list[Path]:

@@ -18,8 +18,6 @@ from rich.text import Text
 from slipstream.storage.errors import printable
 from slipstream.ui.tables import ProgressLines, format_number, format_percent, format_time
 
-Cell = tuple[str, str]  # label and value
-
 REFRESH_S = 0.5  # drawing takes 3 ms of the loop's time: under 1 %
 MAX_CHARS = 120
 CELL_CHARS = 24  # one width for all cells: columns that follow their content would jump as numbers change
@@ -29,18 +27,10 @@ RATES = ("success", "collision", "timeout")  # shares of episodes, shown in perc
 RECENT_EPISODES = 1000  # that the means of `episode/*` are over, at least; all if there are fewer
 MOST_OWN = 8  # metrics of the env's own `info` that are shown
 
-# metric, label; any may be absent. Of others only `episode/*` and `eval/*` of the env's info are shown.
-SHOWN = (
-    ("fps", "frames/s"),
-    ("episode/return", "return"),
-    ("episode/success", "success"),
-    ("episode/collision", "collision"),
-    ("episode/timeout", "timeout"),
-    ("episode/length", "length"),
-    ("eval/success", "eval success"),
-    ("eval/return", "eval return"),
-    ("league/stage", "stage"),
-)
+# any may be absent; of others only `episode/*` and `eval/*` of the env's info are shown
+EPISODE = ("return", "success", "collision", "timeout", "length")
+SHOWN = ("fps", *(f"episode/{name}" for name in EPISODE), "eval/success", "eval/return", "league/stage")
+LABELS = {"fps": "frames/s", "league/stage": "stage"}
 
 
 class LiveView:
@@ -99,8 +89,7 @@ class LiveView:
         done."""
         now_s = self._clock()
         self._done, self._share = (iteration, frames), min(share, 1.0)
-        if self._first is None:
-            self._first = (now_s, self._share)
+        self._first = self._first or (now_s, self._share)
         self._metrics.update(metrics)
         self._add_episodes(metrics)
         self._line_due = True
@@ -148,22 +137,20 @@ class LiveView:
                 sums[key] = sums.get(key, 0.0) + count * value
         return self._metrics | {key: total / self._episodes for key, total in sums.items()}
 
-    def _cells(self) -> list[Cell]:
-        """Return what is shown everywhere: progress, then metrics."""
+    def _cells(self) -> list[tuple[str, str]]:
+        """Return (label, value) of what is shown everywhere: progress, then metrics."""
         (iterations, frames), metrics = self._done, self._shown_metrics()
         of_iterations = f"/{self.total_iterations:,}" if self.total_iterations else ""
         of_frames = f"/{format_count(self.total_frames)}" if self.total_frames else ""
         cells = [("iteration", f"{iterations:,}{of_iterations}"), ("frames", f"{format_count(frames)}{of_frames}")]
         cells += [("elapsed", format_time(self._clock() - self._start_s)), ("left", format_time(self._left_s()))]
-        known = {"episode/count", *dict(SHOWN)}
-        own = [key.removeprefix("episode/") for key in metrics if key.startswith("episode/") and key not in known]
+        own = [key.removeprefix("episode/") for key in metrics if key.startswith("episode/")]
+        own = [name for name in own if name not in (*EPISODE, "count")]
         own = [name for name in own if self._shown_info is None or name in self._shown_info][:MOST_OWN]
-        labels = [
-            *SHOWN,
-            *((f"episode/{name}", name) for name in own),
-            *((f"eval/{name}", f"eval {name}") for name in own),
-        ]
-        cells += _metric_cells(labels, metrics)
+        for key in (*SHOWN, *(f"episode/{name}" for name in own), *(f"eval/{name}" for name in own)):
+            if key in metrics:
+                label = LABELS.get(key, key.removeprefix("episode/").replace("eval/", "eval ", 1))
+                cells.append((label, _format(key, metrics[key])))
         return cells + ([("episodes", f"{self._episodes:,.0f}")] if self._recent else [])
 
     def _print_line(self) -> None:
@@ -193,11 +180,7 @@ def format_count(number: float) -> str:
     return f"{number:.0f}"
 
 
-def _metric_cells(labels: Sequence[Cell], metrics: Mapping[str, float]) -> list[Cell]:
-    return [(label, _value(key, metrics[key])) for key, label in labels if key in metrics]
-
-
-def _value(key: str, value: float | None) -> str:
+def _format(key: str, value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "-"
     if key == "fps":
