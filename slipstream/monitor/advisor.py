@@ -12,25 +12,12 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 MIN_GAIN = 1.02  # a smaller gain is not worth a change
 PAIRS = 10  # to win nine of ten happens 1 time in 93 by chance; one hiccup of the machine does not decide
 LOST = 1  # pairs that an advised change may lose
 ADVISED, WITHDRAWN, NOT_TRIED, KEEP = "advised", "withdrawn", "not tried", "keep"
-
-
-class Trial(Protocol):
-    """A configuration that is set up and warm."""
-
-    def setting(self, key: str) -> Any:
-        """Return the value of `key`."""
-
-    def run(self, seconds: float) -> float:
-        """Run for about `seconds`, at least one iteration; return the frames per second."""
-
-    def close(self) -> None:
-        """Free what it holds."""
 
 
 class Keep(str):
@@ -92,7 +79,9 @@ class Advisor:
     loses.
 
     Args:
-        open_trial: Sets up the configuration with changes (key: value); raises if that is impossible.
+        open_trial: Sets up the configuration with changes (key: value); raises if that is impossible. A trial has
+            `setting(key)`, which returns the value of a key; `run(seconds)`, which runs for about so long, at least one
+            iteration, and returns the frames per second; and `close()`.
         questions: The changes to consider.
         seconds: About how long it may take; a change that has no time is not tried.
         pairs: Of runs per change.
@@ -103,7 +92,7 @@ class Advisor:
 
     def __init__(
         self,
-        open_trial: Callable[[Mapping[str, Any]], Trial],
+        open_trial: Callable[[Mapping[str, Any]], Any],
         questions: Sequence[Question],
         seconds: float = 60.0,
         *,

@@ -22,12 +22,11 @@ MIN_RISE = 0.25  # each part rises by at least this share of the mean rise
 
 RESIDENT = "rss_mb"  # the gauge of this process's memory
 Read = Callable[[], float]
-Floats = Any  # a list or an array [n]
 
 
-def find_leak(times_s: Floats, values: Floats, floor: float) -> float | None:
-    """Return the growth per hour if the medians of the parts of a run rise one after another, by more than `floor` in
-    all."""
+def find_leak(times_s: Any, values: Any, floor: float) -> float | None:
+    """Return the growth per hour of values [n] if the medians of the parts of a run rise one after another, by more
+    than `floor` in all."""
     if len(values) < MIN_SAMPLES:
         return None
     skip = int(WARM_UP * len(values))

@@ -7,7 +7,6 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from threading import Lock, get_ident
 from typing import Any
@@ -20,7 +19,6 @@ METRICS_INTERVAL_S = 1.0  # how often `metrics` returns more than the means
 PERCENTILES = (50, 90, 99)
 
 Totals = defaultdict[str, float]
-new_totals = partial(defaultdict[str, float], float)
 
 
 @dataclass(slots=True)
@@ -37,9 +35,9 @@ class Iteration:
     """One iteration of the loop; times in seconds."""
 
     wall_s: float = 0.0
-    host: Totals = field(default_factory=new_totals)  # outermost timers of the learner's thread
-    device: Totals = field(default_factory=new_totals)  # outermost timers of the learner's device, as they arrived
-    counts: Totals = field(default_factory=new_totals)
+    host: Totals = field(default_factory=lambda: Totals(float))  # outermost timers of the learner's thread
+    device: Totals = field(default_factory=lambda: Totals(float))  # those of its device, as they arrived
+    counts: Totals = field(default_factory=lambda: Totals(float))
 
 
 class PerformanceMonitor:
@@ -146,8 +144,8 @@ class PerformanceMonitor:
     def get_stats(self, window: int = 100) -> dict[str, dict[str, float]]:
         """Return per name, in ms: mean, std, min, max, p50, p90, p99, last of the last `window` calls; count and total
         of all."""
-        _check_window(window)
         self._collect_device_times()
+        _check_window(window)
         with self.lock:
             copies = {name: (list(s.last_ms)[-window:], s.count, s.total_ms) for name, s in self.series.items()}
         return {name: _describe(*copy) for name, copy in copies.items()}
@@ -164,10 +162,7 @@ class PerformanceMonitor:
         with self.lock:
             iterations, wall_s = self._last_iterations(window)
             on_device = any(one.device for one in iterations)
-            totals = new_totals()
-            for one in iterations:
-                for name, seconds in (one.device if on_device else one.host).items():
-                    totals[name] += seconds
+            totals = _sum(one.device if on_device else one.host for one in iterations)
         if wall_s <= 0:
             return {}
         totals["host" if on_device else "other"] += max(wall_s - sum(totals.values()), 0.0)
@@ -182,10 +177,7 @@ class PerformanceMonitor:
         """Return what was counted, per second, over the last `window` iterations, and `iterations` itself."""
         with self.lock:
             iterations, wall_s = self._last_iterations(window)
-            totals = Totals(float, iterations=len(iterations))
-            for one in iterations:
-                for name, count in one.counts.items():
-                    totals[name] += count
+            totals = _sum(one.counts for one in iterations) | {"iterations": len(iterations)}
         return {name: total / wall_s for name, total in totals.items()} if wall_s > 0 else {}
 
     def get_summary(self, window: int = 100) -> str:
@@ -241,6 +233,14 @@ class PerformanceMonitor:
 def _check_window(window: int) -> None:
     if window < 1:
         raise ValueError(f"window={window} must be at least 1")
+
+
+def _sum(parts: Iterable[Totals]) -> Totals:
+    totals = Totals(float)
+    for part in parts:
+        for name, number in part.items():
+            totals[name] += number
+    return totals
 
 
 def _describe(durations_ms: list[float], count: int, total_ms: float) -> dict[str, float]:

@@ -9,25 +9,23 @@ from typing import Any, Self
 
 Monitor = Any  # a PerformanceMonitor, whose module imports this one
 Event = Any  # a torch.cuda.Event(enable_timing=True)
-MAX_PENDING = 128  # device measurements in flight; further ones are dropped and counted
+MAX_PENDING = 128  # device measurements in flight; further ones are dropped
 
 
 class Timer:
     """One running timer of a PerformanceMonitor. With a `device` it also measures the device's own time."""
 
-    __slots__ = ("_monitor", "_name", "_device", "_start", "_is_learner", "_events", "_outermost")
+    __slots__ = ("_monitor", "_name", "_device", "_start", "_is_learner", "_event", "_outermost")
 
     def __init__(self, monitor: Monitor, name: str, device: Any = None) -> None:
-        self._monitor = monitor
-        self._name = name
-        self._device = device
+        self._monitor, self._name, self._device = monitor, name, device
 
     def __enter__(self) -> Self:
         monitor = self._monitor
         self._is_learner = is_learner = get_ident() == monitor.learner
         if self._device is not None:
             self._outermost = is_learner and monitor.depth == 0
-            self._events = monitor.device_timers.begin(self._device)
+            self._event = monitor.device_timers.begin(self._device)
         if is_learner:
             monitor.depth += 1
         self._start = monitor.clock()
@@ -35,8 +33,8 @@ class Timer:
 
     def __exit__(self, *_: object) -> None:
         monitor = self._monitor
-        if self._device is not None and self._events is not None:
-            monitor.device_timers.end(self._events, self._name, self._device, self._outermost)
+        if self._device is not None and self._event is not None:
+            monitor.device_timers.end(self._event, self._name, self._device, self._outermost)
         seconds = monitor.clock() - self._start
         monitor.record(self._name, 1e3 * seconds)
         if self._is_learner:
@@ -57,46 +55,32 @@ class DeviceTimers:
 
     def __init__(self, report: Callable[[str, float, bool], None]) -> None:
         self._report = report
-        self._free: dict[str, list[tuple[Event, Event]]] = {}
-        self._pending: deque[tuple[str, str, bool, Event, Event]] = deque()
-        self.dropped = 0  # measurements not taken because too many were pending
+        self._pending: deque[tuple[str, bool, Event, Event]] = deque()
 
-    def begin(self, device: Any) -> tuple[Event, Event] | None:
+    def begin(self, device: Any) -> Event | None:
         """Record the start. Return None during graph capture or when too many measurements are pending."""
-        if self._is_capturing():
+        if self._is_capturing() or len(self._pending) >= MAX_PENDING:
             return None
-        if len(self._pending) >= MAX_PENDING:
-            self.dropped += 1
-            return None
-        free = self._free.setdefault(str(device), [])
-        pair = free.pop() if free else (self._make_event(device), self._make_event(device))
-        pair[0].record(self._stream(device))
-        return pair
+        return self._record(device)
 
-    def end(self, pair: tuple[Event, Event], name: str, device: Any, outermost: bool) -> None:
+    def end(self, start: Event, name: str, device: Any, outermost: bool) -> None:
         """Record the end."""
-        pair[1].record(self._stream(device))
-        self._pending.append((name, str(device), outermost, *pair))
+        self._pending.append((name, outermost, start, self._record(device)))
 
     def collect(self) -> None:
         """Report the measurements that are complete, in order."""
         if self._pending and not self._is_capturing():
-            while self._pending and self._pending[0][4].query():
-                name, key, outermost, start, end = self._pending.popleft()
+            while self._pending and self._pending[0][3].query():
+                name, outermost, start, end = self._pending.popleft()
                 self._report(name, start.elapsed_time(end), outermost)
-                self._free[key].append((start, end))
 
-    def _make_event(self, device: Any) -> Event:
+    def _record(self, device: Any) -> Event:
+        """Return an event in the current stream of the device, which need not be the current device."""
         import torch
 
-        with torch.cuda.device(device):
-            return torch.cuda.Event(enable_timing=True)
-
-    def _stream(self, device: Any) -> Any:
-        """Return the current stream of the device, which need not be the current device."""
-        import torch
-
-        return torch.cuda.current_stream(device)
+        event = torch.cuda.Event(enable_timing=True)  # made when it is recorded, on the stream's device
+        event.record(torch.cuda.current_stream(device))
+        return event
 
     def _is_capturing(self) -> bool:
         import torch

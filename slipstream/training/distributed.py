@@ -61,11 +61,13 @@ def started_by_torchrun() -> bool:
             f"{' and '.join(given)} in the environment mean several ranks, but {' and '.join(missing)} are not set: "
             f"start the ranks with torchrun (docs/scale.md), or unset {' '.join(given)} to train in one process"
         )
-    numbers = [os.environ.get(name, "0") for name in ("RANK", "LOCAL_RANK", "MASTER_PORT", "WORLD_SIZE")]
-    if not missing and not (all(map(str.isdecimal, numbers)) and int(numbers[0]) < int(numbers[3])):
+    if missing:
+        return False
+    numbers = [os.environ[name] for name in TORCHRUN_VARIABLES if name != "MASTER_ADDR"]
+    if not (all(map(str.isdecimal, numbers)) and int(numbers[0]) < int(numbers[1])):
         wrong = " ".join(f"{name}={os.environ[name]}" for name in TORCHRUN_VARIABLES)
         raise ConfigError(f"{wrong} in the environment cannot be: start the ranks with torchrun (docs/scale.md)")
-    return not missing
+    return True
 
 
 def is_root() -> bool:
@@ -254,15 +256,16 @@ class Ranks(OneProcess):
         store.set(f"rank/{self.rank}", json.dumps({"facts": facts, "place": place}, default=str))
         all_ranks = []
         for rank in range(self.size):
-            if not _is_there(store, [f"rank/{rank}"], deadline):
-                late = f"rank {rank} of {self.size} has not started within {self.timeout_s:g} s of this one"
-                remedy = "look at its output; if it is slow, raise distributed.timeout_s"
-                _end_once(store, ConfigError(f"{late}: {remedy}"), 0)
-            all_ranks.append(json.loads(store.get(f"rank/{rank}")))
-        for rank, other in enumerate(all_ranks):
-            if difference := other.get("error") or _difference(other["facts"], all_ranks[0]["facts"]):
-                name = f"rank {rank} of {self.size} ({other['place'][2]})"
-                _end_once(store, ConfigError(f"{name} {difference}"), self.timeout_s)
+            name, problem, wait_s = f"rank {rank} of {self.size}", "", self.timeout_s
+            if _is_there(store, [f"rank/{rank}"], deadline):
+                all_ranks.append(other := json.loads(store.get(f"rank/{rank}")))
+                name = f"{name} ({other['place'][2]})"
+                problem = other.get("error") or _difference(other["facts"], all_ranks[0]["facts"])
+            else:
+                late, wait_s = f"has not started within {self.timeout_s:g} s of this one", 0
+                problem = f"{late}: look at its output; if it is slow, raise distributed.timeout_s"
+            if problem:
+                _end_once(store, ConfigError(f"{name} {problem}"), wait_s)
         return store, [other["place"] for other in all_ranks]
 
     def _start_guard(self, places: list[Any]) -> None:
@@ -438,11 +441,8 @@ def _difference(theirs: dict[str, Any], first: dict[str, Any]) -> str:
 def post_error(store: dist.Store, rank: int, process: int, text: str) -> None:
     """Let all ranks end as soon as they join, because one of this machine cannot."""
     if not store.check([f"rank/{rank}"]):
-        record = {
-            "error": f"cannot start: {text}",
-            "place": [_node(), 0, f"process {process} on {socket.gethostname()}"],
-        }
-        store.set(f"rank/{rank}", json.dumps(record))
+        place = [_node(), 0, f"process {process} on {socket.gethostname()}"]
+        store.set(f"rank/{rank}", json.dumps({"error": f"cannot start: {text}", "place": place}))
         store.set(f"ends/{rank}", "")
 
 

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ _NUMBERS = frozenset((int, float, type(None)))
 _LARGEST = sys.float_info.max
 
 
-class RunLog:
+class RunLog(AbstractContextManager["RunLog"]):
     """Writes one row per iteration; use it in a `with` block.
 
     The file stays bounded: see `thin`. TensorBoard and W&B get rows at the same rates; a run continues without them if
@@ -57,11 +58,8 @@ class RunLog:
             found = importlib.util.find_spec("wandb")
             is_package = found is not None and found.origin is not None  # W&B's own folder of runs has the same name
             mode = "offline" if is_package else "disabled"
-        last = _drop_rows_after(done, run.metrics_path)
-        self._run = run
-        self._clock = clock
-        self._start_s = clock() - (last["time_s"] if last else 0.0)
-        self._first_new_frame = last["frames"] + 1 if last else 0
+        self._frames, used_s = _drop_rows_after(done, run.metrics_path)  # before this start
+        self._run, self._clock, self._start_s = run, clock, clock() - used_s
         self._loggers: dict[str, Any] = {}  # TensorBoard and W&B; None for one that is missing or has failed
         if mode != "disabled":
             self._loggers[WANDB] = _start_wandb(run, mode, wandb)
@@ -90,7 +88,7 @@ class RunLog:
         values = {name: _finite(value) for name, value in metrics.items()}
         speed = {name: _finite(value) for name, value in (machine or {}).items()}
         time_s = round(self.elapsed_s() if time_s is None else time_s, 3)
-        row = dict(iteration=iteration, frames=frames, time_s=time_s, **values)
+        row = {"iteration": iteration, "frames": frames, "time_s": time_s} | values
         row |= {f"perf/{name}": value for name, value in speed.items()}
         self._file.write(json.dumps(row, allow_nan=False) + "\n")
         self._file.flush()
@@ -136,7 +134,7 @@ class RunLog:
     def _start_tensorboard(self) -> None:
         """Start TensorBoard with the first row: it takes a second to import."""
         if TENSORBOARD not in self._loggers:
-            self._loggers[TENSORBOARD] = _start_tensorboard(self._run, self._first_new_frame)
+            self._loggers[TENSORBOARD] = _start_tensorboard(self._run, self._frames)
 
     def _log_to(self, name: str, write: Callable[[Any], object]) -> None:
         """Write to TensorBoard or W&B; continue without one that fails: all metrics are in metrics.jsonl."""
@@ -165,9 +163,6 @@ class RunLog:
             self._file.close()
             self._log_to(TENSORBOARD, lambda log: log.close())
             self._log_to(WANDB, lambda log: log.finish())
-
-    def __enter__(self) -> RunLog:
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
@@ -223,10 +218,11 @@ def _stride(age: int) -> int:
     return 1 << max(age // KEEP_ROWS, 0).bit_length()
 
 
-def _drop_rows_after(iteration: int, path: Path) -> dict[str, Any] | None:
-    """Remove the rows after `iteration`; return the last one left. A line that is no row is kept only before one."""
+def _drop_rows_after(iteration: int, path: Path) -> tuple[int, float]:
+    """Remove the rows after `iteration`; return frames and time of the last one left. A line that is no row is kept
+    only before one."""
     if not path.exists():
-        return None
+        return 0, 0.0
     reader, end, last = Reader(path), 0, b""
     with os.fdopen(open_in_place(path), "r+b") as file:
         while line := file.readline(_BLOCK):
@@ -241,16 +237,14 @@ def _drop_rows_after(iteration: int, path: Path) -> dict[str, Any] | None:
             file.write(b"\n")
         file.flush()
         os.fsync(file.fileno())
-    return _parse_row(reader, last) if last else None
-
-
-def _parse_row(reader: Reader, line: bytes) -> dict[str, Any]:
-    row = reader.json(line, "the last row")
+    if not last:
+        return 0, 0.0
+    row = reader.json(last, "the last row")
     with reader.parsing("the last row"):
-        reader.integer(row["frames"], "the number of frames")
-        if type(row["time_s"]) not in (int, float) or not math.isfinite(row["time_s"]):
+        frames, time_s = reader.integer(row["frames"], "the number of frames"), row["time_s"]
+        if type(time_s) not in (int, float) or not math.isfinite(time_s):
             reader.fail("the time in the last row is not a number")
-    return dict(row)
+    return frames, time_s
 
 
 def _finite(value: float) -> float | None:
@@ -258,7 +252,7 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _start_tensorboard(run: RunFolder, first_new_frame: int) -> Any:
+def _start_tensorboard(run: RunFolder, frames: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter  # takes a second to import
     except ImportError:
@@ -266,7 +260,7 @@ def _start_tensorboard(run: RunFolder, first_new_frame: int) -> Any:
             "TensorBoard is not installed (pip install tensorboard): metrics go to metrics.jsonl only", file=sys.stderr
         )
         return None
-    return SummaryWriter(str(run.path / "tensorboard"), purge_step=first_new_frame or None)
+    return SummaryWriter(str(run.path / "tensorboard"), purge_step=frames + 1 if frames else None)
 
 
 def _image_summary(gif: bytes) -> Any:

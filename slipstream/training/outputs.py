@@ -8,7 +8,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Self
 
 from slipstream.checkpoint import AsyncCheckpointSaver
@@ -153,16 +153,13 @@ class RunOutputs:
 
     def _write_end(self, error: BaseException | None) -> None:
         """Write how the run ended. Raise no error: it would hide the one that ended the run."""
-        state, reason = self.ended, signal.Signals(self._stop.signal).name if self._stop.signal else ""
+        state = self.ended
+        reason = signal.Signals(self._stop.signal).name if self._stop.signal else "another rank was stopped"
         if error is not None:
             stopped = isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and error.code == STOPPED)
             state = "interrupted" if stopped else "failed"
             reason = f"{type(error).__name__}: {error}".strip(": ")
-        elif state == "finished":
-            reason = ""
-        elif state == "interrupted" and not reason:
-            reason = "another rank was stopped"
-        self._write_status(state, reason)
+        self._write_status(state, "" if state == "finished" else reason)
 
     def _write_status(self, state: str, reason: str = "") -> None:
         """Write status.json. If that fails the training continues: a disk that is full is named by the next save."""
@@ -237,26 +234,20 @@ class RunOutputs:
             due: Evaluate its weights. An evaluation that still runs is waited for.
             wait: Wait for all results.
         """
-        trainer = self.trainer
         if self._evaluating is not None:
-            wait_now = due or wait
-            with ExitStack() as stack:
-                if wait_now:  # otherwise the training continues
-                    stack.enter_context(self.monitor.timer("evaluation"))
-                    stack.enter_context(self.clock.paused())
-                found = trainer.take_evaluation(wait_now)
-            self._keep_evaluation(found)
+            with self.monitor.timer("evaluation") if due or wait else nullcontext(), self.clock.paused():
+                self._take_evaluation(due or wait)
         if due:
             if self._is_root:
                 self.view.waiting.restart(f"iteration {it + 1:,}, evaluating")
             with self.monitor.timer("evaluation"), self.clock.paused():
-                trainer.start_evaluation()
-                found = trainer.take_evaluation(wait)
-            self._evaluating = it
-            self._keep_evaluation(found)
+                self.trainer.start_evaluation()
+                self._evaluating = it
+                self._take_evaluation(wait)
 
-    def _keep_evaluation(self, found: dict[str, float] | None) -> None:
-        """Keep the results of an evaluation for its row in the log, and its weights if they are the best."""
+    def _take_evaluation(self, wait: bool) -> None:
+        """Keep the results of the evaluation for its row in the log, and its weights if they are the best."""
+        found = self.trainer.take_evaluation(wait)
         if found is None or self._evaluating is None:
             return
         if self._is_root:

@@ -58,13 +58,11 @@ class ScheduledNumbers:
             "actors, which have envs of their own": bool(cfg.actors.count),
             "compile=on, which compiles numbers into kernels": cfg.compile == "on",
         }
-        for other in [other for other, is_given in others.items() if is_given]:
+        if other := next((other for other, is_given in others.items() if is_given), ""):
             raise ConfigError(f"schedules do not work with {other}: leave one of the two out")
         for key, schedule in self._schedules.items():
             if schedule.by == "success" and (trainer.ranks.size > 1 or not cfg.eval_interval or key == BATCH):
-                raise ConfigError(
-                    f"{key}: by=success needs one process and eval_interval, and a key other than {BATCH}"
-                )
+                raise ConfigError(f"{key}: by=success needs one process and eval_interval, and not {BATCH}")
         learner, target = trainer.learner, trainer.learner.config
         names = [key.partition(".")[2] for key in self._schedules if key.startswith("algo.")]
         for values in product(*(self._schedules[f"algo.{name}"].stages for name in names)):
@@ -83,21 +81,20 @@ class ScheduledNumbers:
             self._present = now
         numbers: dict[str, Any] = {}
         for key, value in now.items():
-            is_list = isinstance(value, list | tuple)
-            numbers |= (
-                {f"schedule/{key}/{k}": x for k, x in enumerate(value)} if is_list else {f"schedule/{key}": value}
-            )
+            parts = enumerate(value) if isinstance(value, list | tuple) else [("", value)]
+            numbers |= {f"schedule/{key}/{k}".rstrip("/"): x for k, x in parts}
         return {name: torch.tensor(float(x), device=trainer.env.device) for name, x in numbers.items()}
 
     def _set(self, changed: dict[str, Any]) -> None:
-        trainer, parts = self._trainer, dict[str, dict[str, Any]](env={}, algo={})
-        for key, value in changed.items():
-            section, _, name = key.partition(".")
-            parts[section][name] = value
-        if parts["env"]:
-            trainer.env.set_numbers(parts["env"])
-        if parts["algo"]:
-            trainer.learner.config = replace(trainer.learner.config, **parts["algo"])
+        trainer = self._trainer
+        env, algo = (
+            {key.partition(".")[2]: value for key, value in changed.items() if key.startswith(section)}
+            for section in ("env.", "algo.")
+        )
+        if env:
+            trainer.env.set_numbers(env)
+        if algo:
+            trainer.learner.config = replace(trainer.learner.config, **algo)
         if BATCH in changed:
             trainer.resize_batch(changed[BATCH])
         trainer.capture_again()

@@ -150,13 +150,13 @@ class Trainer:
             "algo.data, which is learned without an env that flies": learner.data is not None,
             "a league or the like, which changes the env of the learner": self.controller is not None,
         }
-        for other in [other for other, is_given in others.items() if is_given]:
+        if other := next((other for other, is_given in others.items() if is_given), ""):
             raise ConfigError(f"actors, which have envs of their own, do not work with {other}: leave actors.count out")
 
     def _build_collector(self, frames: int) -> Collector:
         """Return the collector of `collect.*` or `actors.*`, for batches of `frames` frames."""
-        cfg, env, learner, rank = self.cfg, self.env, self.learner, self.ranks.rank
-        settings, seed = cfg.collect, derive_seed(cfg.seed, "collect", rank)
+        cfg, env, learner = self.cfg, self.env, self.learner
+        settings, seed = cfg.collect, derive_seed(cfg.seed, "collect", self.ranks.rank)
         if learner.data is not None:
             return registry.find("collector", "stored")(env, self.policy, frames, learner.data, seed)
         if cfg.actors.count:
@@ -177,7 +177,7 @@ class Trainer:
                 "on a GPU compile=off, because the host opens compressed batches"
             )
         if settings.pipeline != "off":
-            learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", rank))  # drawn beside the rollout
+            learner.seed_minibatches(derive_seed(cfg.seed, "minibatches", self.ranks.rank))  # drawn beside the rollout
         return registry.find("collector", settings.collector).build(env, self.policy, frames, settings, seed)
 
     def resize_batch(self, steps: int) -> None:
@@ -281,12 +281,11 @@ class Trainer:
         if values["bad_actions"]:
             self.collector.check()
         metrics = {name: value for name, value in values.items() if name not in ("bad_actions", "episodes")}
-        broken = [name for name, value in metrics.items() if not math.isfinite(value)]
-        if broken:
+        if broken := ", ".join(name for name, value in metrics.items() if not math.isfinite(value)):
             raise FloatingPointError(
-                f"{', '.join(broken)} is not a number: the weights are spoilt, or the env gives rewards or observations that are not "
-                "finite. If the env is sound, start a new run from a checkpoint with a lower rate: "
-                f"slipstream train init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={self.cfg.algo.learning_rate / 3:.1e}"
+                f"{broken} is not a number: the weights are spoilt, or the env gives rewards or observations that are "
+                "not finite. If the env is sound, start a new run from a checkpoint with a lower rate: slipstream train "
+                f"init=RUN/checkpoints/ckpt_N.pt algo.learning_rate={self.cfg.algo.learning_rate / 3:.1e}"
             )
         episodes = self.collector.episodes.means(values["episodes"])
         return metrics | {f"episode/{name}": value for name, value in episodes.items()} | self.collector.metrics()

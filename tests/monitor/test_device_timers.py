@@ -72,21 +72,12 @@ def test_device_time_arrives_when_the_work_is_done(monitor, device):
     assert monitor.get_stats()["learn"]["count"] == 1
 
 
-def test_events_are_used_again(monitor, device):
-    for _ in range(50):
-        with monitor.timer("learn", "cuda"):
-            device.enqueue(1)
-        device.work_off()
-        monitor.get_stats()
-    assert device.made == 2 and monitor.get_stats()["learn/device"]["count"] == 50
-
-
 def test_a_lagging_device_makes_nobody_wait(monitor, device):
     for _ in range(MAX_PENDING + 20):
         with monitor.timer("learn", "cuda"):
             device.enqueue(1)
         monitor.get_stats()
-    assert device.made == 2 * MAX_PENDING and monitor.device_timers.dropped == 20
+    assert device.made == 2 * MAX_PENDING
     device.work_off()
     assert monitor.get_stats()["learn/device"]["count"] == MAX_PENDING
 
