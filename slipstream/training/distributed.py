@@ -142,6 +142,8 @@ class Guard:
         for name in STOP_SIGNALS:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         os.setsid()
+        self.stderr = os.dup(2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # torch prints there what C++ thinks of a store that is lost
         threading.Thread(target=self._exchange, daemon=True).start()  # the machine of the store may answer no more
         own = ""  # what the rank says of itself at its end
         while self.loss is None and own != OVER:
@@ -204,7 +206,7 @@ class Guard:
             is_first = self.store.add(f"said/{node}", 1) == 1 if how != NO_STORE else is_first
         if is_first and not (how.startswith("failed") and its_node == node):  # that rank has said it
             who = f"rank {lost} of {len(self.places)} ({name})"
-            os.write(2, f"slipstream train: {who} {how}; the training ends. {self.hint}\n".encode())
+            os.write(self.stderr, f"slipstream train: {who} {how}; the training ends. {self.hint}\n".encode())
         with suppress(OSError):
             os.write(answers, b"lost first" if lost == self.rank else b"lost")
         stopped = lost == self.rank and not how.startswith("failed")
