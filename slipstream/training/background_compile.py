@@ -23,7 +23,7 @@ import torch
 from slipstream.config.compose import from_dict, to_dict
 from slipstream.sim.processes import end_beside, end_with_input, python_command, python_environment, start_beside
 from slipstream.sim.search_path import current_folder
-from slipstream.training.provenance import code_version
+from slipstream.training.run_folder import code_version
 from slipstream.training.trainer import Trainer
 
 COMMAND = python_command("-m", "slipstream.training.background_compile")

@@ -32,7 +32,7 @@ from slipstream.config.help import ConfigError, show
 from slipstream.config.schema import DistributedConfig, TrainConfig
 from slipstream.sim.devices import resolve_device
 from slipstream.storage.tree import pack_state, unpack_state
-from slipstream.training.provenance import code_version
+from slipstream.training.run_folder import code_version
 
 TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 RUN_KEY = "run"  # in the store: the path of the run folder

@@ -48,15 +48,17 @@ class FlightRecorder:
 
     def is_due(self) -> bool:
         """Return whether the next flight is due; one at a time. A process that takes too long is ended."""
-        if self.is_busy():
-            if self._elapsed_s() > LONGEST_S:
-                self._process.kill()  # type: ignore[union-attr]
-            if self._elapsed_s() >= 60 * self._minutes and not self._is_late:
-                self._is_late = True
-                late = f"recording a flight takes longer than record_minutes={self._minutes:g}"
-                self._warn(f"{late}: the next one starts when it is done; give a larger record_minutes")
-            return False
-        return self._minutes > 0 and self._elapsed_s() >= 60 * self._minutes
+        elapsed_s = time.perf_counter() - self._started_s
+        due = 0 < 60 * self._minutes <= elapsed_s
+        if not self.is_busy():
+            return due
+        if elapsed_s > LONGEST_S:
+            self._process.kill()  # type: ignore[union-attr]
+        if due and not self._is_late:
+            self._is_late = True
+            late = f"recording a flight takes longer than record_minutes={self._minutes:g}"
+            self._warn(f"{late}: the next one starts when it is done; give a larger record_minutes")
+        return False
 
     def is_busy(self) -> bool:
         """Return whether a flight is being recorded; show the film of one that is done."""
@@ -64,9 +66,6 @@ class FlightRecorder:
             return True
         self._check()
         return False
-
-    def _elapsed_s(self) -> float:
-        return time.perf_counter() - self._started_s
 
     def start(self, iteration: int, saver: Any, policy_state: dict[str, Any]) -> None:
         """Save the policy in the background, and start the process that flies it."""

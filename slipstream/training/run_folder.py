@@ -15,21 +15,27 @@ runs/2026-11-20_14-03-12_TASK/
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import signal
 import socket
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import metadata
 from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from slipstream.checkpoint.load import find_run
@@ -38,13 +44,14 @@ from slipstream.config.overrides import read_yaml
 from slipstream.storage.errors import DamagedFileError, printable
 from slipstream.storage.files import is_alive, make_folder, sync_folder, write_file
 from slipstream.storage.tensor_file import Reader
-from slipstream.training.provenance import provenance
 
 STOPPED = 75  # exit code of a training that a signal stopped: EX_TEMPFAIL, "try again"
 STOPPED_BY_KEY = 130  # and by Ctrl-C, as of any program
 _FIRST_FILES = {"checkpoints", "git.json"}  # of a run that was killed while its folder was made
 STATES = ("running", "interrupted", "finished", "failed")
 MAX_REASON = 500  # characters in status.json
+# Nothing in a repository may choose what git runs or asks for.
+_SAFE = ("git", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
 
 
 @dataclass(frozen=True)
@@ -242,3 +249,64 @@ def _task_name(config: Mapping[str, Any]) -> str:
     if not isinstance(task, str):
         return "run"
     return re.sub(r"\W+", "-", task.rpartition(":")[2]).strip("-") or "run"
+
+
+# -- what it ran on: a fact that cannot be found is None; nothing here fails a run -------------------------------------
+
+
+def provenance(folder: Path) -> dict[str, Any]:
+    """Return the git state of `folder` and of this package (if it is a checkout), versions, and the name of the
+    device."""
+    here = Path(__file__).parent
+    tracked = _git(here, "rev-parse", "--verify", "-q", f"HEAD:./{Path(__file__).name}")  # None if only installed there
+    package = git_state(here) if tracked else {}
+    return {
+        **git_state(folder),
+        "slipstream_commit": package.get("commit"),
+        "slipstream_dirty": package.get("dirty"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "slipstream": next((found.version for found in metadata.distributions(name="slipstream-rl")), None),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
+    }
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """Return the commit, and whether tracked files differ from it. Untracked files and changes inside of submodules
+    count as clean.
+
+    The repository may be somebody else's, and its settings name programs: filters, diff and text conversion, a file
+    system monitor, transports. So the files are compared in an empty repository with its objects and index.
+    """
+    answer = _git(folder, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel", "HEAD")
+    lines = answer.splitlines() if answer else []
+    if len(lines) != 4:
+        return {"commit": None, "dirty": None}
+    own, common, top, commit = lines
+    with tempfile.TemporaryDirectory() as empty:
+        Path(empty, "refs").mkdir()
+        Path(empty, "HEAD").write_text(commit)
+        there = {"GIT_DIR": empty, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": f"{own}/index"}
+        there |= {"GIT_OBJECT_DIRECTORY": str(folder / common / "objects"), "GIT_CONFIG_GLOBAL": os.devnull}
+        there |= {"GIT_CONFIG_NOSYSTEM": "1"}
+        words = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--name-only", commit, "--")
+        changed = _git(Path(top), "diff", *words, **there)
+    return {"commit": commit, "dirty": None if changed is None else bool(changed)}
+
+
+def _git(folder: Path, *arguments: str, **more: str) -> str | None:
+    """Return the output of git; None without git, repository, commit or answer."""
+    env = os.environ | {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"} | more
+    try:
+        done = subprocess.run([*_SAFE, *arguments], cwd=folder, env=env, capture_output=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", errors="surrogateescape") if done.returncode == 0 else None
+
+
+def code_version() -> str:
+    """Return the version of this package, with a hash of its code."""
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return f"{metadata.version('slipstream-rl')} (code {digest.hexdigest()[:8]})"

@@ -12,8 +12,7 @@ import pytest
 from slipstream.cli import main
 from slipstream.storage.errors import UnsafeFolderError
 from slipstream.storage.files import atomic_file, write_file
-from slipstream.training.provenance import git_state, provenance
-from slipstream.training.run_folder import RunFolder
+from slipstream.training.run_folder import RunFolder, git_state, provenance
 
 
 def git(folder: Path, *arguments: str) -> None:
