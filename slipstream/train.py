@@ -69,11 +69,11 @@ def loop(trainer: Trainer, folder: RunFolder, start: int) -> RunFolder:
     """Collect and learn from iteration `start` on; log, evaluate and save into `folder`."""
     cfg, ranks, done = trainer.cfg, trainer.ranks, True
     with RunOutputs(trainer, folder, start) as out, KernelCompiler(trainer, out.print) as kernels:
-        clock = out.start_clocks()
-        (time_share,) = ranks.max(clock.share())
+        out.start_clock()
+        time_share, *_ = ranks.max(*out.shares())
         for it in range(start, trainer.last_iteration):
             result = trainer.step(trainer.progress(it, time_share), out.rollout_writer(it))
-            time_share, save_share, stop = ranks.max(clock.share(), out.save_clock.share(), out.stop_requested)
+            time_share, save_share, stop = ranks.max(*out.shares())
             done = it + 1 == trainer.iterations or time_share >= 1
             last = done or bool(stop)
             evaluates = is_due(cfg.eval_interval, it, done)  # a run that is stopped does not wait for a last evaluation

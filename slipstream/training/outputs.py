@@ -7,9 +7,12 @@ import signal
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any, Self
+
+import torch
+from torch import Tensor
 
 from slipstream.checkpoint import AsyncCheckpointSaver
 from slipstream.checkpoint.signals import StopFlag
@@ -19,7 +22,6 @@ from slipstream.storage.errors import SaveError
 from slipstream.tasks.base import Task
 from slipstream.training.live_view import LiveView
 from slipstream.training.metrics_log import RunLog, read_metrics
-from slipstream.training.readback import ReadBack
 from slipstream.training.record import FlightRecorder
 from slipstream.training.resume import explain_save_errors
 from slipstream.training.run_folder import STOPPED, RunFolder
@@ -30,34 +32,62 @@ SCORES = ("episode/return", "episode/success", "eval/score", "eval/success", "ev
 
 
 class Clock:
-    """Training time, without that of evaluations, with or without (0) a limit; `used_s` seconds were used before."""
+    """Training time, without that of evaluations; `used_s` seconds were used before."""
 
-    def __init__(self, limit_s: float, used_s: float = 0.0) -> None:
-        self.limit_s = limit_s
-        self._lap = time.perf_counter()
-        self._start = self._lap - used_s
+    def __init__(self, used_s: float = 0.0) -> None:
+        self._start = time.perf_counter() - used_s
 
     def used_s(self) -> float:
         """Return the training time so far, in seconds."""
         return time.perf_counter() - self._start
-
-    def share(self) -> float:
-        """Return the share of the limit that is used; 0 without a limit."""
-        return self.used_s() / self.limit_s if self.limit_s else 0.0
-
-    def lap(self) -> float:
-        """Return the seconds since the last lap."""
-        before, self._lap = self._lap, time.perf_counter()
-        return max(self._lap - before, 1e-9)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Exclude the time of a block."""
         began = time.perf_counter()
         yield
-        gone = time.perf_counter() - began
-        self._start += gone
-        self._lap += gone
+        self._start += time.perf_counter() - began
+
+
+class ReadBack:
+    """Metrics of each iteration: sent when its work is queued, taken when it is done, on a GPU one iteration later."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._sent: deque[tuple[Any, dict[str, int], Tensor, torch.cuda.Event | None]] = deque()
+        self._free: list[Tensor] = []  # pinned memory to use again
+
+    def send(self, label: Any, metrics: Mapping[str, Tensor]) -> None:
+        """Queue the copy of metrics by name, scalars or vectors [k], to the host; nothing waits."""
+        in_order = sorted(metrics.items(), key=lambda item: item[1].ndim)
+        sizes = {name: x.numel() if x.ndim else 0 for name, x in in_order}  # scalars, marked by 0, come first
+        scalars = [x for x in metrics.values() if not x.ndim]
+        vectors = [x.double() for x in metrics.values() if x.ndim]
+        numbers = torch.cat((torch.stack(scalars).double(), *vectors)) if scalars else torch.cat(vectors)
+        if not self._cuda:
+            self._sent.append((label, sizes, numbers.detach(), None))
+            return
+        fits = [i for i, memory in enumerate(self._free) if memory.shape == numbers.shape]
+        host = self._free.pop(fits[0]) if fits else torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        host.copy_(numbers.detach(), non_blocking=True)
+        arrived = torch.cuda.Event()
+        arrived.record()
+        self._sent.append((label, sizes, host, arrived))
+
+    def take(self, wait: bool) -> list[tuple[Any, dict[str, Any]]]:
+        """Return (label, metrics) of what was sent and not taken; without `wait` a GPU keeps the last one back."""
+        taken = []
+        while len(self._sent) > (1 if self._cuda and not wait else 0):
+            label, sizes, host, arrived = self._sent.popleft()
+            if arrived is not None:
+                arrived.synchronize()
+                self._free.append(host)
+            numbers = iter(host.tolist())
+            values = {
+                name: [next(numbers) for _ in range(size)] if size else next(numbers) for name, size in sizes.items()
+            }
+            taken.append((label, values))
+        return taken
 
 
 class RunOutputs:
@@ -197,12 +227,18 @@ class RunOutputs:
         with progress_bar("still saving (Ctrl-C twice exits without saving)"):
             close_after(wait, SaveError, error)
 
-    def start_clocks(self) -> Clock:
-        """Start the clocks of training time and of saves; return the first. The limits are those of rank 0 alone."""
+    def start_clock(self) -> None:
+        """Start the clock of training time."""
+        self.clock = Clock(self.trainer.trained_s)
+        self._logged_s, self._saved_s = self.clock.used_s(), time.perf_counter()
+
+    def shares(self) -> tuple[float, float, float]:
+        """Return the shares of `max_time_s` and `save_minutes` that are used, and whether to stop. Only rank 0 has
+        these limits."""
         cfg = self.trainer.cfg
-        self.clock = Clock(cfg.max_time_s if self._is_root else 0.0, self.trainer.trained_s)
-        self.save_clock = Clock(60 * cfg.save_minutes if self._is_root else 0.0)
-        return self.clock
+        used_s = (cfg.max_time_s, self.clock.used_s()), (60 * cfg.save_minutes, time.perf_counter() - self._saved_s)
+        of_time, of_save = (used / limit if limit and self._is_root else 0.0 for limit, used in used_s)
+        return of_time, of_save, self.stop_requested
 
     def rollout_writer(self, it: int) -> Callable[[Any], None] | None:
         """Return what saves the batch of iteration `it`; None if it is not due."""
@@ -266,7 +302,9 @@ class RunOutputs:
             return {}
         trainer = self.trainer
         self._iteration = it + 1
-        fps = trainer.frames_per_batch * len(read) / self.clock.lap() if read else 0.0
+        used_s = self.clock.used_s()
+        fps = trainer.frames_per_batch * len(read) / max(used_s - self._logged_s, 1e-9)
+        self._logged_s = used_s if read else self._logged_s
         found = self.monitor.metrics()
         perf = {f"perf/{name}": value for name, value in found.items()}
         if "learn" in found:
@@ -280,7 +318,7 @@ class RunOutputs:
             metrics = values | self._evaluations.get(past, {}) | {"fps": fps}
             frames = trainer.frames - (it - past) * trainer.frames_per_batch
             self._rows.append((past, frames, values, {"fps": fps} | perf, saves, self.log.elapsed_s()))
-            self.view.update(past + 1, frames, trainer.progress(it + 1, self.clock.share()), metrics)
+            self.view.update(past + 1, frames, trainer.progress(it + 1, self.shares()[0]), metrics)
         self._write_rows()
         if trainer.cfg.summary_interval and (it + 1) % trainer.cfg.summary_interval == 0:
             self.view.print(summary(self.monitor, self.saver, self.start))
@@ -312,7 +350,7 @@ class RunOutputs:
             self.saver.save_async(state, path, cfg.compress_checkpoint, step=it + 1, metrics=noted)
         self.log.flush()
         self._write_status("running")
-        self.save_clock = Clock(60 * cfg.save_minutes)
+        self._saved_s = time.perf_counter()
 
 
 def draw_learning(task: Task, folder: RunFolder) -> None:

@@ -22,7 +22,7 @@ from slipstream.monitor.advisor import ADVISED, Advisor, Keep, Question
 from slipstream.monitor.gauges import memory_gauges
 from slipstream.sim.devices import resolve_device, set_threads
 from slipstream.storage.tensor_file import available_memory
-from slipstream.training.readback import ReadBack
+from slipstream.training.outputs import ReadBack
 from slipstream.training.trainer import Trainer
 
 MIN_ITERATIONS_AHEAD = 6  # of a run: the end of a run costs a collector that runs ahead part of a batch

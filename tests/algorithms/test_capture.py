@@ -17,7 +17,7 @@ from slipstream.collectors import SyncDataCollector
 from slipstream.config.compose import load_train
 from slipstream.envs.rollout import Rollout
 from slipstream.models.policy import build_policy
-from slipstream.training.readback import ReadBack
+from slipstream.training.outputs import ReadBack
 from slipstream.training.trainer import Trainer
 
 SMALL = shlex.split("""

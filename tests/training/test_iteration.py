@@ -9,7 +9,7 @@ from tiny_runs import TINY
 from slipstream import Trainer, train
 from slipstream.cli.bench import measure
 from slipstream.config.compose import load_train
-from slipstream.training.readback import ReadBack
+from slipstream.training.outputs import ReadBack
 from slipstream.training.tuning import TrainingTrial, choose_sizes
 
 STEP = [*TINY, "total_frames=192", "save_interval=100"]
