@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from slipstream.config.compose import load_train, split_options
+from slipstream.config.compose import flat_settings, load_train, split_options, to_dict
 from slipstream.config.help import ConfigError, show
 from slipstream.config.overrides import value_of
 from slipstream.config.validation import check_range
@@ -40,15 +40,14 @@ class AdviseOptions:
 def run(args: argparse.Namespace) -> int:
     """`slipstream advise [key=value ...] [seconds=60]`."""
     own, rest = split_options(AdviseOptions, args.words)
-    words: list[str] = list(rest)
+    words: list[str] = [*rest]
     if value_of("resume", words):
         raise ConfigError("advice is for a new run: give the run's settings, not resume=RUN")
     config = load_train(words)
     if config.actors.count:
         raise ConfigError("advice is measured in one process: leave actors.count out")
     if config.auto:
-        chosen = choose_sizes(config)
-        sizes = {"env.num_envs": chosen.env.num_envs, "algo.minibatches": getattr(chosen.algo, "minibatches", None)}
+        sizes = flat_settings(to_dict(choose_sizes(config)))
         words += [f"{key}={sizes[key]}" for key in config.auto]
 
     def open_trial(changes: Mapping[str, object]) -> TrainingTrial:

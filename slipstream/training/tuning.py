@@ -117,9 +117,7 @@ def training_questions() -> list[Question]:
         Question("collect.pipeline", _pipeline, "data are one update old"),
         Question("algo.bf16", _bf16, "the network in bf16"),
         Question("algo.minibatches", _minibatches, "fewer, larger gradient steps", only_shown=True),
-        Question(
-            "env.num_envs", lambda now, trial: 2 * now, "larger batches: fewer updates per frame", only_shown=True
-        ),
+        Question("env.num_envs", lambda now, trial: 2 * now, "fewer updates per frame", only_shown=True),
     ]
 
 
