@@ -1,5 +1,6 @@
 """A training that begins as graphs and changes to compiled kernels; small programs stand for the process that compiles."""
 
+import io
 import json
 import os
 import signal
@@ -94,9 +95,8 @@ def test_without_its_kernels_a_training_stays_as_it_is(monkeypatch, command, rea
 
 
 def test_what_only_this_process_can_build_is_compiled_here(monkeypatch):
-    fails = "raise ValueError('my class')"
-    script = f"import slipstream.training.background_compile as b\ndef build(cfg): {fails}\nb.Trainer = build; b.main()"
-    monkeypatch.setattr(background_compile, "COMMAND", [*NEXT, script])
+    fails = f"import sys; print('my class', file=sys.stderr); sys.exit({background_compile.NOT_BUILT})"
+    monkeypatch.setattr(background_compile, "COMMAND", [*NEXT, fails])
     trainer, lines = FakeTrainer(), []
     with KernelCompiler(trainer, lines.append) as kernels:
         kernels.poll()
@@ -200,24 +200,40 @@ def test_kernels_are_kept_in_the_users_cache_folder(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [("ValueError", 1), ("torch.OutOfMemoryError", background_compile.NOT_BUILT)]
+    ("fails", "error", "code"),
+    [
+        ("__init__", ValueError, background_compile.NOT_BUILT),
+        ("step", ValueError, 1),
+        ("step", torch.OutOfMemoryError, background_compile.NOT_BUILT),
+        ("", None, 0),
+    ],
 )
-def test_a_process_that_fails_to_compile_says_why(error, code):
-    program = f"""
-import torch
-import slipstream.training.background_compile as b
+def test_a_process_that_fails_says_why(monkeypatch, capfd, fails, error, code):
+    class Failing:
+        env = SimpleNamespace(device=torch.device("cpu"))
 
-class Failing:
-    def __init__(self, config): pass
-    def capture(self, log, mode): pass
-    def step(self): raise {error}("no kernel")
+        def __init__(self, config):
+            self.call("__init__")
 
-b.Trainer, b.from_dict = Failing, dict
-b.main()
-"""
-    command = [sys.executable, "-c", program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
-        process.stdin.write(b"{}\n")
-        process.stdin.flush()  # it stays open, as that of a training
-        last = process.stderr.read().decode().strip().splitlines()[-1]
-        assert process.wait() == code and last.endswith("no kernel")
+        def capture(self, log, mode):
+            self.call("capture")
+
+        def step(self):
+            self.call("step")
+
+        def call(self, name):
+            if name == fails:
+                raise error("no kernel")
+
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(background_compile, "Trainer", Failing)
+    monkeypatch.setattr(background_compile, "from_dict", dict)
+    monkeypatch.setattr(background_compile, "end_with_input", lambda: None)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"{}\n")))
+    monkeypatch.setattr(os, "nice", lambda level: None)
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises(SystemExit) as ended:
+        background_compile.main()
+    assert ended.value.code == code and capfd.readouterr().err.strip().endswith("no kernel" if code else "")
