@@ -25,7 +25,7 @@ from slipstream.storage.errors import DamagedFileError, TooLargeError, printable
 from slipstream.storage.files import atomic_file
 from slipstream.storage.staging import Buffer, View, make_tensor
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, checksum_of
-from slipstream.storage.tree import Leaves, check_tree, select, unflatten, walk_leaves
+from slipstream.storage.tree import Leaves, select, unflatten, walk_leaves
 
 KIND = "roll"
 BROKEN = (DamagedFileError, TooLargeError)  # the errors of a file that cannot be read
@@ -50,7 +50,7 @@ class Column:
     frame_bytes: int
     first: int = 0  # the number of its first piece; the others follow
     base: int | None = None  # the column of which this is the successor; its frames are the exceptions, [1, count]
-    own: Any = None  # of a successor: the array of bits that says which steps are stored
+    own: Any = None  # of a successor: which steps are stored, bool [envs, steps]; in the file an array of bits
 
     @property
     def nbytes(self) -> int:
@@ -204,7 +204,7 @@ class RolloutFile:
             self.lead = tuple(reader.integers(head["lead"], "the batch size", max_count=2))
             self.envs, self.steps = envs_and_steps(self.lead)
             reader.claim(reader.product([self.envs, self.steps], "the batch size"), "the steps")
-            self._tree = check_tree(head["tree"], len(head["columns"]), reader)
+            self._tree = head["tree"]
             keys = {number: key for key, number in walk_leaves(self._tree)}
             self.columns = [self._column(keys[i], *data) for i, data in enumerate(head["columns"])]
             for column in self.columns:
@@ -217,9 +217,10 @@ class RolloutFile:
         itemsize = reader.torch_dtype(dtype, f"the dtype of {what}").itemsize
         column = _make_column(key, dtype, reader.shape(shape, f"the shape of {what}"), self.lead)
         reader.product([*column.shape, itemsize], f"the shape of {what}")
-        column.first, column.base, column.own = reader.integer(first, f"the first piece of {what}"), base, own
+        column.first, column.base = reader.integer(first, f"the first piece of {what}"), base
         if base is not None:
-            column.envs, column.steps = 1, int(self._own(column).sum())
+            column.own = self._own(own, f"the stored steps of {what}")
+            column.envs, column.steps = 1, int(column.own.sum())
         if column.first + column.num_pieces > len(self.container):
             reader.fail(f"{what} has more pieces than the file")
         return column
@@ -274,7 +275,7 @@ class RolloutFile:
         for column in self.columns:
             try:
                 self._claim(column.nbytes)
-                self._stored(column)
+                self._stored(column, np.arange(column.envs), np.arange(column.steps))
             except BROKEN as error:
                 found.append(str(error))
         found = found or [why for _, why in self.container.damage()]  # bytes of no column
@@ -301,49 +302,62 @@ class RolloutFile:
         part = 1.0 if envs is None or steps is None else len(envs) * len(steps) / max(1, self.envs * self.steps)
         sizes = [column.nbytes * part if column.is_steps else column.nbytes for column in self.columns]
         self._claim(math.ceil(sum(sizes[i] for i in chosen)))
-        frames: dict[int, np.ndarray] = {}
+        if envs is None or steps is None:
+            frames = self._read_complete(chosen)
+        else:
+            frames = {i: self._read_part(self.columns[i], envs, steps) for i in chosen}
         tensors: dict[int, Any] = {}
-        for i in sorted(chosen, key=lambda i: self.columns[i].base is not None):  # a successor after its base
+        for i in chosen:
             column = self.columns[i]
-            if column.base is not None:
-                frames[i] = self._successors(column, frames.get(column.base), envs, steps)
-            else:
-                frames[i] = self._stored(column, *((envs, steps) if column.is_steps else ()))
             shape = (*lead, *column.shape[len(self.lead) :]) if column.is_steps else column.shape
             made = make_tensor(View(0, column.dtype, shape, (), 0, "cpu"), torch.from_numpy(frames[i].reshape(-1)))
             tensors[i] = made if device is None else made.to(device)
         return tensors
 
-    def _successors(
-        self, column: Column, known: np.ndarray | None, envs: np.ndarray | None, steps: np.ndarray | None
-    ) -> np.ndarray:
-        """Return frames of a column that is the successor of another one, all of whose frames may be `known`."""
-        own, base = self._own(column), self.columns[column.base or 0]
-        if envs is not None and steps is not None:
-            rank = (np.cumsum(own) - 1).reshape(own.shape)[np.ix_(envs, steps)]
-            own = own[np.ix_(envs, steps)]
-            out = self._stored(base, envs, np.minimum(steps + 1, self.steps - 1))
-            out[own] = self._stored(column, np.zeros(1, np.int64), rank[own])[0]
-            return out
-        before = self._stored(base) if known is None else known
-        out = np.empty_like(before)
-        parts = (np.array_split(x, 1 + (out.nbytes >> 20)) for x in (out, before))
-        run_in_threads(lambda pair: np.copyto(pair[0][:, :-1], pair[1][:, 1:]), list(zip(*parts, strict=True)), least=5)
-        out[own] = self._stored(column)[0]
+    def _read_complete(self, chosen: set[int]) -> dict[int, np.ndarray]:
+        """Return all frames of some columns, uint8 [envs, steps, bytes].
+
+        A piece is decoded once: while it is in the cache of the processor, it is copied to its successors too.
+        """
+        successors = {i: base for i in chosen if (base := self.columns[i].base) is not None}
+        stored: dict[int, np.ndarray] = {}
+        for i in {*chosen, *successors.values()}:
+            column = self.columns[i]
+            stored[i] = np.empty((column.envs, column.steps, column.frame_bytes), np.uint8)
+        moved = [(i, base, np.empty_like(stored[base])) for i, base in successors.items()]
+
+        def decode(job: tuple[int, int, tuple[slice, slice]]) -> None:
+            i, number, (e, s) = job
+            piece = stored[i][e, s]  # pieces follow one another in memory
+            self._read_piece(self.columns[i], number, piece.reshape(-1))
+            skipped = int(s.start == 0)  # the first step succeeds none
+            for _, base, out in moved:
+                if base == i:
+                    out[e, s.start - 1 + skipped : s.stop - 1] = piece[:, skipped:]
+
+        jobs = [(i, number, piece) for i in stored for number, piece in enumerate(self.columns[i].pieces())]
+        run_in_threads(decode, jobs, least=16)  # 4 MB
+        for i, _, out in moved:
+            out[self.columns[i].own] = stored[i][0]
+            stored[i] = out
+        return stored
+
+    def _read_part(self, column: Column, envs: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return the frames of a column at those environments and steps, uint8 [envs, steps, bytes]."""
+        if not column.is_steps:
+            return self._stored(column, np.arange(column.envs), np.arange(column.steps))
+        if column.base is None:
+            return self._stored(column, envs, steps)
+        own = column.own
+        rank = (np.cumsum(own) - 1).reshape(own.shape)[np.ix_(envs, steps)]
+        own = own[np.ix_(envs, steps)]
+        out = self._stored(self.columns[column.base], envs, np.minimum(steps + 1, self.steps - 1))
+        out[own] = self._stored(column, np.zeros(1, np.int64), rank[own])[0]
         return out
 
-    def _stored(self, column: Column, envs: np.ndarray | None = None, steps: np.ndarray | None = None) -> np.ndarray:
-        """Return what is stored of a column, uint8 [envs, steps, bytes]; no piece without them is decoded."""
-        count = (column.envs, column.steps) if envs is None or steps is None else (len(envs), len(steps))
-        out = np.empty((*count, column.frame_bytes), np.uint8)
-
-        if envs is None or steps is None:
-
-            def decode(piece: tuple[int, tuple[slice, slice]]) -> None:
-                self._read_piece(column, piece[0], out[piece[1]].reshape(-1))  # a view: pieces follow one another
-
-            run_in_threads(decode, list(enumerate(column.pieces())), least=16)  # 4 MB
-            return out
+    def _stored(self, column: Column, envs: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return what is stored of a column there, uint8 [envs, steps, bytes]; no piece without them is decoded."""
+        out = np.empty((len(envs), len(steps), column.frame_bytes), np.uint8)
         for number, (e, s) in enumerate(column.pieces()):
             rows = np.flatnonzero((envs >= e.start) & (envs < e.stop))
             places = np.flatnonzero((steps >= s.start) & (steps < s.stop))
@@ -356,20 +370,27 @@ class RolloutFile:
     def _read_piece(self, column: Column, number: int, out: np.ndarray) -> None:
         """Fill `out`, uint8 [n], with a piece."""
         try:
-            data = self.container.section(column.first + number)
-            out[:] = data if len(data) == out.size else zstd_decompress(data.data, out.size)
+            piece = column.first + number
+            if self.container.sizes[piece] == out.size:
+                self.container.read_into(piece, out.data)
+            else:
+                zstd_decompress(self.container.section(piece).data, out)
         except (CodecError, DamagedFileError) as error:
             why = str(error).removeprefix(f"{self.path}: ")
             what = f"{printable(show(column.key), keep='')} is damaged in piece {number + 1} of {column.num_pieces}"
             raise DamagedFileError(f"{self.path}: {what} ({why}); other keys and batches can be read") from error
 
-    def _own(self, column: Column) -> np.ndarray:
+    def _own(self, reference: Any, what: str) -> np.ndarray:
         """Return which steps of a successor are stored, bool [envs, steps]."""
-        reader, what = self.container.reader, f"the stored steps of {show(column.key)}"
-        bits, count = self.container.array(column.own, what).numpy(), self.envs * self.steps
+        reader, count = self.container.reader, self.envs * self.steps
+        bits = self.container.array(reference, what).numpy()
         if bits.dtype != np.uint8 or bits.shape != (-(-count // 8),):
             reader.fail(f"{what} are not those of the batch")
-        return np.unpackbits(bits, count=count).view(bool).reshape(self.envs, self.steps)
+        reader.claim(count, what)
+        own = np.unpackbits(bits, count=count).view(bool).reshape(self.envs, self.steps)
+        if not own[:, -1].all():  # nothing follows the last step
+            reader.fail(f"{what} lack the last one")
+        return own
 
 
 def show(key: Key) -> str:

@@ -133,7 +133,7 @@ class Reader:
 
     def product(self, sizes: Sequence[int], what: str) -> int:
         """Multiply sizes that were checked; the result is below 2^63, also if one of them is 0."""
-        if math.prod(size for size in sizes if size) > MAX_INTEGER:
+        if math.prod(filter(None, sizes)) > MAX_INTEGER:
             self.fail(f"{what} is {shorten(list(sizes))}, which is too large")
         return math.prod(sizes)
 

@@ -12,7 +12,7 @@ import operator
 import pathlib
 import struct
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -239,35 +239,18 @@ _DECODERS: dict[str, Callable[[Any, Reader], Any]] = {tag: decode for tag, _, de
 }
 
 
-def check_tree(tree: Any, leaves: int, reader: Reader) -> Any:
-    """Return a tree from a file after a check that `unflatten` can take it.
-
-    Args:
-        leaves: how many tensors and arrays there are.
-    """
-
-    def leaf(number: Any) -> torch.Tensor:
-        reader.integer(number, "the number of a tensor", 0, leaves - 1)
-        return torch.empty(0)
-
-    unflatten(tree, leaf, reader, batch_size=lambda size: [], named_tuple=lambda name: lambda *items: ())
-    return tree
-
-
 def unflatten(
     tree: Any,
     leaf: Callable[[int], Any],
     reader: Reader | None = None,
     *,
     batch_size: Callable[[list[int]], list[int]] = list,
-    named_tuple: Callable[[str], Callable[..., Any]] = _named_tuple,
 ) -> Any:
     """Return the state of a tree, with `leaf(i)` in the place of tensor i.
 
     Args:
         reader: refuses what `flatten` does not write.
         batch_size: gives the batch size of a TensorDict, if it is not the saved one.
-        named_tuple: gives the class of named tuples of a name, if it is not the registered one.
     """
     reader = reader or Reader("the state")
 
@@ -290,7 +273,8 @@ def unflatten(
             return {key: build(child, depth) for key, child in node.items()}
         (value,) = node.values()
         if tag in _LEAF_TAGS:
-            made = leaf(value[0] if tag == "$parameter" else value)
+            number = value[0] if tag == "$parameter" else value
+            made = leaf(reader.integer(number, "the number of a tensor"))
             if tag == "$array":
                 return made.numpy(force=True)
             if tag == "$parameter":
@@ -302,7 +286,7 @@ def unflatten(
             made, size = items(value[0], depth), value[1]
             return deque(made, None if size is None else reader.integer(size, "the size of a deque", len(made)))
         if tag == "$namedtuple":
-            return named_tuple(reader.text(value[1], "the name of a named tuple"))(*items(value[0], depth))
+            return _named_tuple(reader.text(value[1], "the name of a named tuple"))(*items(value[0], depth))
         if tag not in _PAIRED:
             return _DECODERS[tag](value, reader)
         pairs, more = (value, None) if tag == "$dict" else value
@@ -350,7 +334,7 @@ def _make_tensordict(items: list[tuple[str, Any]], batch_size: list[int]) -> Any
 
 
 def pairs_of(node: Any) -> list[Any] | None:
-    """Return the (key, child) of a dict of any kind in a checked tree; None for another node."""
+    """Return the (key, child) of a dict of any kind in a tree; None for another node."""
     if type(node) is not dict:
         return None
     tag = next(iter(node), "")
@@ -359,24 +343,27 @@ def pairs_of(node: Any) -> list[Any] | None:
     return None if tag not in _PAIRED else node[tag] if tag == "$dict" else node[tag][0]
 
 
-def walk_leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Yield (path, number) of every tensor and array in a checked tree, in order."""
-    if (pairs := pairs_of(node)) is not None:
+def walk_leaves(tree: Any) -> list[tuple[tuple[Any, ...], int]]:
+    """Return (path, number) of every tensor and array in a tree, in order; a malformed one may raise any error."""
+    found = []
+
+    def walk(node: Any, path: tuple[Any, ...]) -> None:
+        pairs = pairs_of(node) if type(node) is dict else enumerate(node) if type(node) is list else ()
+        if pairs is None:
+            ((tag, value),) = node.items()
+            if tag in _LEAF_TAGS:
+                found.append((path, value[0] if tag == "$parameter" else value))
+            pairs = enumerate(value if tag == "$tuple" else value[0] if tag in ("$deque", "$namedtuple") else ())
         for key, child in pairs:
-            yield from walk_leaves(child, (*path, key))
-        return
-    items = node if type(node) is list else []
-    if type(node) is dict:
-        ((tag, value),) = node.items()
-        if tag in _LEAF_TAGS:
-            yield path, value[0] if tag == "$parameter" else value
-        items = value if tag == "$tuple" else value[0] if tag in ("$deque", "$namedtuple") else []
-    for i, child in enumerate(items):
-        yield from walk_leaves(child, (*path, i))
+            if type(child) is dict or type(child) is list:
+                walk(child, (*path, key))
+
+    walk(tree, ())
+    return found
 
 
 def select(tree: Any, keys: list[str], *, missing_ok: bool = False) -> Any:
-    """Return the part of a checked tree below the dotted `keys`; dicts on the way are kept, other branches left out."""
+    """Return the part of a tree below the dotted `keys`; dicts on the way are kept, other branches left out."""
     missing = set(keys)
 
     def walk(pairs: list[Any], above: str) -> list[Any]:

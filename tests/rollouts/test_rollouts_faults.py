@@ -184,7 +184,7 @@ file = RolloutFile(path)
 file.read_slice(0, 0)
 with path.open("r+b") as opened:
     opened.truncate(70_000)
-for read in (file.read, lambda: file.read_slice(3, 31), lambda: list(file._stored(file.columns[1]))):
+for read in (file.read, lambda: file.read_slice(3, 31), lambda: file.read_steps(["done"])):
     try:
         read()
     except DamagedFileError as error:

@@ -100,6 +100,16 @@ def test_forged_pieces_are_refused(folder):
         assert len(list(RolloutFile(path).problems())) == 1
 
 
+def test_a_successor_without_its_last_step_is_refused(folder):
+    path = folder / "rollout_000001.slip"
+    parts = take_apart(path.read_bytes())
+    number = parts.head["columns"][4][OWN][0]
+    parts.pieces[number] = (0, bytes(len(parts.pieces[number][1])))
+    path.write_bytes(put_together(parts))
+    with pytest.raises(BROKEN, match="rollout_000001.slip: .* lack the last one"):
+        RolloutFile(path)
+
+
 def test_a_batch_larger_than_max_bytes_is_refused(tmp_path):
     with RolloutStorage(tmp_path) as storage:
         path = storage.save({"reward": torch.zeros(4, 1 << 19)}, 1)  # 8 MB

@@ -22,6 +22,7 @@ from slipstream.storage.codec.registry import CHUNK_STEPS, DECAY, DELTA, MASK, P
 CHUNK_BYTES = 1 << 20
 
 _ZSTD_FLAG = 1 << 31
+_MAX_WINDOW = 1 << 23  # memory that a frame which is cut short may make zstd take
 _SAMPLE = 4096
 _NOISE_BITS = 7.92  # a sample of 4,096 uniform bytes measures 7.955 bits; below 7.92 coding pays
 _local = threading.local()
@@ -200,7 +201,9 @@ def _compress(data: np.ndarray, level: int, out: np.ndarray, lengths: list[int])
 
 def _read_section(data: memoryview, word: int, expected: int) -> np.ndarray:
     if word & _ZSTD_FLAG:
-        return zstd_decompress(data, expected)
+        opened = np.empty(expected, np.uint8)
+        zstd_decompress(data, opened)
+        return opened
     if len(data) != expected:
         raise CodecError(f"a raw section of {expected} bytes holds {len(data)}")
     return np.frombuffer(data, np.uint8)
@@ -226,20 +229,20 @@ def zstd_compressor(level: int) -> Any:
     return kept[level]
 
 
-def zstd_decompress(data: Any, expected: int) -> np.ndarray:
-    """Decompress a zstd frame to uint8 [expected]. Raises CodecError before it takes memory for more."""
+def zstd_decompress(data: Any, out: np.ndarray) -> None:
+    """Decompress a zstd frame to `out`, uint8 [n], which it must fill. Raises CodecError."""
     if not hasattr(_local, "decompressor"):
-        _local.decompressor = zstandard.ZstdDecompressor()
+        _local.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
     try:
         size = zstandard.frame_content_size(data)
-        if size != expected:
-            raise CodecError(f"a zstd frame of {size} bytes where {expected} are expected")
-        opened = _local.decompressor.decompress(data)
+        if size != out.size:
+            raise CodecError(f"a zstd frame of {size} bytes where {out.size} are expected")
+        # to where it belongs: `decompress` makes bytes, which would be copied
+        filled = _local.decompressor.stream_reader(data).readinto(out.data) if size else 0
     except zstandard.ZstdError as error:
         raise CodecError(f"a zstd frame does not decompress: {error}") from error
-    if len(opened) != size:
-        raise CodecError(f"a zstd frame of {size} bytes holds {len(opened)}")
-    return np.frombuffer(opened, np.uint8)
+    if filled != size:
+        raise CodecError(f"a zstd frame of {size} bytes holds {filled}")
 
 
 # --- decay: where the gradient is zero, an optimizer's moments shrink by one factor, the same for all
