@@ -22,7 +22,7 @@ from slipstream.training.trainer import Trainer
 QUIET = ["quiet=true", "wandb.mode=disabled"]
 MODES = ("off", "on", "on_policy")
 SCHEMES = {"A: none": "off", "B: lidar": "lidar", "C: all": "all"}
-FLIES = Path(slipstream.__file__).parent / "tasks" / "navigation" / "weights" / "navigation.pt"
+FLIES = Path(slipstream.__file__).parent / "tasks" / "navigation" / "weights" / "navigation.pt.slip"
 STUDENT_T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
 

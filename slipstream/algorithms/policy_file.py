@@ -190,7 +190,8 @@ def _open(path: Path) -> tuple[Path, tuple[Any, str]]:
 def shipped_policies() -> dict[str, Path]:
     """Return the policies that ship with the tasks, by name."""
     folders = [folder for _, folder in registry.task_folders()]
-    return {file.stem: file for folder in folders for file in sorted((folder / "weights").glob("*.pt"))}
+    files = (file for folder in folders for file in sorted((folder / "weights").glob("*.pt*")))
+    return {file.name.partition(".pt")[0]: file for file in files}
 
 
 def _download(address: str) -> Path:

@@ -61,7 +61,7 @@ def _tasks() -> Iterator[tuple[bool, str]]:
                 raise
             yield False, str(error)
             continue
-        for path in sorted(weights.parent.glob("*.pt")) if weights else ():
+        for path in sorted(weights.parent.glob("*.pt*")) if weights else ():
             load_policy(path)  # raises if its bytes are not those that were shipped
         yield True, f"task {name}" + (", and the policy that ships with it" if weights else "")
 

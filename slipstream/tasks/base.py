@@ -106,7 +106,7 @@ class Task:
 
     A subclass sets `env` and overrides what its problem needs. The folder of its module may hold `presets/NAME.yaml`,
     `tuned/NAME-ALGO.yaml` (the settings of an algorithm for a preset or for the task), `defaults.yaml` and
-    `weights/TASK.pt`.
+    `weights/TASK.pt.slip`.
     """
 
     env: type[TensorEnv]
@@ -137,8 +137,8 @@ class Task:
     @property
     def weights(self) -> Path | None:
         """The policy that ships with the task."""
-        path = self.folder / "weights" / f"{self.name}.pt" if self.folder else None
-        return path if path and path.is_file() else None
+        found = sorted((self.folder / "weights").glob(f"{self.name}.pt*")) if self.folder else []
+        return found[0] if found else None
 
     def policy_file(self, name: str) -> str:
         """Return the path that a policy's name means: the one that ships with the task for `learned`."""

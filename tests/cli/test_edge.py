@@ -158,10 +158,11 @@ def test_eval_and_info_print_the_hash_of_the_policy(capsys, run):
 def test_shipped_weights_are_the_listed_ones(tmp_path):
     from slipstream.algorithms.policy_file import load_policy
     from slipstream.checkpoint.errors import CorruptCheckpointError
+    from slipstream.checkpoint.maintenance import write_state
 
     folders = sorted((ROOT / "slipstream" / "tasks").glob("*/weights"))
     assert len(folders) == 2
-    files = [file for folder in folders for file in sorted(folder.glob("*.pt"))]
+    files = [file for folder in folders for file in sorted(folder.glob("*.pt.slip"))]
     for folder in folders:
         mine = [file for file in files if file.parent == folder]
         sums = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in mine)
@@ -169,7 +170,7 @@ def test_shipped_weights_are_the_listed_ones(tmp_path):
     for weights in files:
         load_policy(weights)
         state = load_checkpoint(weights)
-        torch.save(state | {"note": 1}, tmp_path / weights.name)
+        write_state(tmp_path / weights.name, state | {"note": 1}, compress=False)
         load_policy(tmp_path / weights.name)
         (tmp_path / "SHA256SUMS").write_text((weights.parent / "SHA256SUMS").read_text())
         with pytest.raises(CorruptCheckpointError, match="is not the file that .*SHA256SUMS lists"):

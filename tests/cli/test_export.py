@@ -239,7 +239,7 @@ def test_the_example_runs_as_a_script_on_the_policy_that_ships(export):
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLE), str(export("shipped")[2].path)]
     answer = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=120).stdout
-    assert answer.startswith("navigation, navigation.pt: return") and "success 1, collision 0" in answer
+    assert answer.startswith("navigation, navigation.pt.slip: return") and "success 1, collision 0" in answer
 
 
 def test_code_that_the_file_names_is_not_imported_by_the_example():

@@ -1,5 +1,6 @@
 """The `safetensors` package opens every kind of file that we write, and sees what is not compressed as it is."""
 
+import hashlib
 import math
 from collections import Counter, OrderedDict
 
@@ -11,6 +12,7 @@ from safetensors.torch import load, load_file
 from tensordict import TensorDict
 
 from slipstream import ReplayBuffer, RolloutStorage
+from slipstream.algorithms.policy_file import shipped_policies
 from slipstream.checkpoint import AsyncCheckpointSaver, load_checkpoint
 from slipstream.collectors.compressed import CompressedFrames
 from slipstream.storage.tensor_file import HASH
@@ -46,6 +48,25 @@ def test_compressed_frames_open():
 def test_a_compressed_checkpoint_opens_as_bytes(tmp_path):
     path = save({"w": torch.zeros(5000)}, tmp_path / "c.pt")
     assert {x.dtype for x in load_file(path).values()} == {torch.uint8}
+
+
+SHIPPED = {  # SHA-256 of the tensors as they were when the policies were trained
+    "aircombat": "095db70312230edc4679e458d8a4ef2b12b515f0abbee8b7f17b7f01df75c83d",
+    "navigation": "84dcd1848410195b21348ba44b10a3d69487efab413c241b69e533ce44d843c9",
+    "navigation_lidar": "c7e51f695bdb458c4932b1886822f7ba35af5a23a10df4a874407922186224dc",
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_policies_open_with_the_same_tensors(name):
+    path = shipped_policies()[name]
+    found, state = load_file(path), load_checkpoint(path)["policy"]
+    digest = hashlib.sha256()
+    for key in sorted(state):
+        tensor = found[f"policy.{key}"]
+        assert torch.equal(tensor, state[key])
+        digest.update(f"{key} {tensor.dtype} {list(tensor.shape)}\n".encode() + tensor.numpy().tobytes())
+    assert digest.hexdigest() == SHIPPED[name]
 
 
 RAW = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64]

@@ -20,7 +20,7 @@ from slipstream.models.policy import ActorCritic
 from slipstream.tasks.aircombat.agents import BaseAgent, accepts_named, action_of, create_agent
 from slipstream.tasks.aircombat.env import AirCombatConfig, AirCombatEnv
 
-SHIPPED = Path(__file__).parents[1] / "weights" / "aircombat.pt"
+SHIPPED = Path(__file__).parents[1] / "weights" / "aircombat.pt.slip"
 
 
 class LearnedAgent(BaseAgent):
