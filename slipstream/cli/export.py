@@ -127,7 +127,9 @@ def export_policy(trained: LoadedPolicy, task: str, env_config: Any, to: str, ou
     about = describe(trained, task, env_config, env, policy)
     program = torch_program(policy, {name: flown[name][:2] for name in policy.keys})
     data = _pt2_bytes(program, about) if to == "pt2" else _onnx_bytes(program, policy, about)
-    write_file(path, page(Path(trained.name).name.partition(".pt")[0], "policy", data).encode() if to == "html" else data)
+    write_file(
+        path, page(Path(trained.name).name.partition(".pt")[0], "policy", data).encode() if to == "html" else data
+    )
     return Exported(path, policy.keys, _difference(data, to, policy, flown), policy.outputs)
 
 
