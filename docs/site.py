@@ -89,7 +89,9 @@ def llms_page(files: Files) -> str:
     for file in sorted(files.documentation_pages(), key=lambda file: file.src_uri):
         text = Path(file.abs_src_path).read_text(encoding="utf-8") if file.abs_src_path else ""
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
-        first = re.search(r"^(?![#>|\-!<`\[{]|---|title:|hide:)(\S.+?)(?:\. |\.$|。|$)", text, re.MULTILINE)
+        prose = re.sub(r"^```.*?^```|^---.*?^---", "", text, flags=re.DOTALL | re.MULTILINE)
+        prose = re.sub(r"\*\*|\[([^]]*)\]\([^)]*\)", r"\1", prose)  # the words of links
+        first = re.search(r"^(?![#>|\-!<{:]|中文|English)(\S.+?)(?:\. |\.$|。|$)", prose, re.MULTILINE)
         if title and not file.src_uri.startswith("benchmarks/"):
             lines.append(f"- [{title[1]}]({file.url}): {first[1] if first else ''}")
     return "\n".join(lines) + "\n"
@@ -128,6 +130,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     here = os.path.dirname(site_path(path))
     if path.startswith(("benchmarks/", "CHANGELOG")):
         page.meta["search"] = {"exclude": True}
+    elif path.startswith("docs/reference/"):
+        page.meta["search"] = {"boost": 0.3}
     elif (name := path.removeprefix("docs/")) in SEARCH:
         page.meta["search"] = SEARCH[name]
     if REPOSITORY:

@@ -186,7 +186,7 @@ TESTS = {  # of these two files, by the numbers of their items
     test_documents_lines: {
         "96": "test_the_yaml_files_of_navrl_are_read", "205 206 207 209 210 242": "test_a_typed_line_is_understood",
         "3 4 211 212 213 252": "test_a_typed_line_is_answered", "208": "test_a_duel_without_its_task_is_answered",
-        "75": "test_the_collector_takes_a_learner_as_its_policy", "45 50 51": "test_the_lists_of_a_buffer_are_read_by_key",
+        "45 50 51": "test_the_lists_of_a_buffer_are_read_by_key",
         "219": "test_agents_and_rewards_are_made_in_midrangerls_order",
         "217 220": "test_observations_have_midrangerls_names_and_units",
     },

@@ -195,15 +195,6 @@ def test_a_compressed_rollout_goes_to_another_machine(navigation):
 # -- replay_buffer.py
 
 
-def test_prefix_sum_finds_frame_25():
-    prefix_sum = PrefixSum(max_len=1000)
-    prefix_sum.add(10)
-    prefix_sum.add(20)
-    prefix_sum.add(15)
-    assert prefix_sum.get_range_idx(25) == 1
-    assert prefix_sum.get_range_relative_idx(25, 1) == 15
-
-
 def gridmap_episodes():
     rng = np.random.default_rng(1)
     return [rng.random((length, 3, 4), np.float32) for length in (5, 9, 2)]

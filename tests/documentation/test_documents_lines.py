@@ -14,7 +14,6 @@ import torch
 import slipstream
 from slipstream.config.compose import flat_settings, load_train, to_dict
 from slipstream.config.help import ConfigError
-from slipstream.models import build_policy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
 
@@ -140,14 +139,6 @@ def test_the_beams_of_navrl_are_answered(word):
         load_train([word])
     with pytest.raises(ConfigError, match="has no effect here"):
         load_train(["sim.substeps=1"])
-
-
-def test_the_collector_takes_a_learner_as_its_policy():
-    env = slipstream.NavigationEnv(4)
-    policy = slipstream.PPO(build_policy(env.observation_spec, env.action_spec), slipstream.PPO.Config(minibatches=2))
-    collector = slipstream.SyncDataCollector(env, policy, frames_per_batch=32, total_frames=32)
-    for data in collector:
-        assert "loss/policy" in policy.train(data)
 
 
 def test_the_lists_of_a_buffer_are_read_by_key():
