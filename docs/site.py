@@ -26,6 +26,7 @@ COLAB = "https://colab.research.google.com/github/{}/blob/main/examples/slipstre
 SEARCH = {  # what comes first in a search: pages that explain before formats, tables and logs
     "benchmarks.md": {"boost": 0.3},
     "checkpoint-format.md": {"boost": 0.3},
+    "how-do-i.md": {"boost": 2},
     "zh/how-do-i.md": {"boost": 3},  # leads to all pages that are English only
 }
 SECTIONS = {  # of settings.md: words of a run, and the part of its config that is listed
