@@ -266,8 +266,9 @@ class Server:
         if not 0 <= port < 1 << 16:
             raise ValueError(f"--port {port} must be between 0 and 65535")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        dual = family == socket.AF_INET6 and socket.has_dualstack_ipv6()  # "::" takes IPv4 too
         try:  # who opens the address before it is served waits
-            self._socket = socket.create_server((host, port), family=family, backlog=128)
+            self._socket = socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=dual)
         except OSError as error:
             why = str(error.strerror).partition(" (while")[0]
             raise OSError(f"cannot listen on --host {host} --port {port} ({why}): use another one") from error

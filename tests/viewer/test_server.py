@@ -108,6 +108,14 @@ def test_only_an_open_server_has_an_address_in_the_network(server, folder):
     other._close()
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+def test_the_open_address_of_ipv6_takes_ipv4_too(folder):
+    server = Server(Library(folder), host="::")
+    assert server.is_everywhere
+    socket.create_connection(("127.0.0.1", server.port), 30).close()
+    server._close()
+
+
 # -- what other programs send ------------------------------------------------------------------------------------------
 
 
