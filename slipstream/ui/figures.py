@@ -61,9 +61,10 @@ def show_text_as_it_is(figure: Any) -> None:
         text.set_text(printable(text.get_text()))
 
 
-def pixels(figure: Any, width_px: int = 960) -> NDArray[Any]:
-    """Render a figure as an image, uint8 [height, width, 3]."""
-    figure.set_dpi(width_px / figure.get_figwidth())
+def pixels(figure: Any, dpi: float | None = None) -> NDArray[Any]:
+    """Render a figure as an image, uint8 [height, width, 3]; by default 960 pixels wide."""
+    show_text_as_it_is(figure)
+    figure.set_dpi(dpi or 960 / figure.get_figwidth())
     figure.canvas.draw()
     return np.array(figure.canvas.buffer_rgba())[..., :3]
 

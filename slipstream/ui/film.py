@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipstream.storage.files import check_writable, write_file
-from slipstream.ui.figures import GRID, GROUND, INK, MUTED, PANEL, SERIES, show_text_as_it_is
+from slipstream.ui.figures import GRID, GROUND, INK, MUTED, PANEL, SERIES, pixels
 
 FORMS = (".gif", ".mp4")
 OUTPUTS = (".png", ".html", *FORMS)  # suffixes of `out=`
@@ -73,11 +73,7 @@ def picture_of(figure: Any, width_px: int) -> Any:
     """Render a figure as a Pillow image."""
     from PIL import Image
 
-    buffer = io.BytesIO()
-    show_text_as_it_is(figure)
-    dpi = 2 * round(width_px / figure.get_figwidth() / 2)
-    figure.savefig(buffer, format="png", dpi=dpi, facecolor=figure.get_facecolor())
-    return Image.open(buffer).convert("RGB")
+    return Image.fromarray(pixels(figure, 2 * round(width_px / figure.get_figwidth() / 2)))
 
 
 def _gif(frames: Iterator[Any], fps: float, colors: Sequence[str]) -> bytes:
