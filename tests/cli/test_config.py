@@ -51,12 +51,8 @@ def test_the_presets_are_the_documents():
 @pytest.mark.parametrize(
     ("old", "new", "value"),
     [
-        ("env_dyn.num_obstacles=16", "env.dyn.num_obstacles", 16),
-        ("--num-envs 8 seed=3", "env.num_envs", 8),
         ("seed=3 --time-scale=2 --task aircombat", "env.time_scale", 2.0),
         ("--seed -3 --quiet", "seed", -3),
-        ("sensor.lidar_range=7", "env.lidar.range_m", 7.0),
-        ("max_frame_num=12e8", "total_frames", 1_200_000_000),
         ("env_dyn.vel_range=[0.1,1]", "env.dyn.speed_mps", (0.1, 1.0)),
         ("--total-timesteps=1e6", "total_frames", 1_000_000),
         ("algo=sac algo.n_steps=3", "algo.n_step", 3),  # SB3's name of two things
