@@ -106,11 +106,6 @@ class FromTorchRL(TensorEnv):
     def _safe_action(self, action: Tensor) -> Tensor:
         return action if self.same_step else super()._safe_action(action)
 
-    @property
-    def supports_state_restore(self) -> bool:
-        """False: TorchRL's envs do not expose their state."""
-        return False
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take the seed and start new episodes at the next step."""
         super().load_state_dict(state)
@@ -121,10 +116,9 @@ class FromTorchRL(TensorEnv):
         return data.get(key).reshape(self.num_envs, *spec.shape).to(self.device, spec.dtype)
 
     def _flag(self, name: str) -> Tensor:
-        """Return one of TorchRL's end flags as bool [N]; False if the env has no such flag."""
-        flag = self._record.get(name, None)
-        if flag is None:
-            flag = self._record.get("done") if name == "terminated" else torch.zeros(self.num_envs, dtype=torch.bool)
+        """Return one of TorchRL's end flags as bool [N]; False if the env has no such flag, as some have no
+        `truncated`."""
+        flag = self._record.get(name, torch.zeros(self.num_envs, dtype=torch.bool))
         return flag.reshape(self.num_envs, -1).any(-1).to(self.device)
 
     def one_shape(self, spec: TensorSpec) -> tuple[int, ...]:
