@@ -20,7 +20,7 @@ from slipstream.checkpoint.load import find_file, find_run, load_checkpoint, new
 from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box, Discrete, Hybrid, Spec
 from slipstream.models.encoders import Specs
-from slipstream.replay.rows import END_KEYS, find_ends
+from slipstream.replay.rows import END_KEYS, find_ends, read_flags
 from slipstream.rollouts.export import outcome_key
 from slipstream.rollouts.file import RolloutFile
 from slipstream.rollouts.storage import rollout_files
@@ -135,11 +135,8 @@ class StoredData:
 
     def _ends(self, found: Rows, count: int) -> Rows:
         """Return `terminated` and `truncated` of `count` frames, from those flags of them that the file has."""
-        flags = {key: found[key].reshape(count, -1).bool() for key in END_KEYS if key in found}
-        if any(flag.shape[1] != 1 for flag in flags.values()):
-            return {}  # `_check` names it
         try:
-            ends = find_ends({key: flag[:, 0] for key, flag in flags.items()})
+            ends = find_ends(read_flags(found, END_KEYS, (count,)))
         except ValueError as error:
             raise ConfigError(f"{self.name}: {error}") from error
         ended, terminated = ends or (torch.zeros(count, dtype=torch.bool),) * 2

@@ -111,6 +111,15 @@ def test_a_state_of_older_data_continues_on_policy(pipeline):
     assert versions(twin, 3, lambda: learn(policy)) == [3, 4, 5]
 
 
+def test_a_loaded_state_is_what_is_saved_next(pipeline):
+    collector = pipeline(UpdateCounter())
+    collector.rollout()
+    state = collector.state_dict()
+    collector.rollout()
+    collector.load_state_dict(state)
+    assert collector.state_dict()["base"]["frames"] == state["base"]["frames"]
+
+
 def test_publish_starts_the_next_batch_with_present_weights(pipeline):
     policy = UpdateCounter()
     collector = pipeline(policy, on_policy=True)
