@@ -52,8 +52,7 @@ def set_exploration_type(type: ExplorationType) -> AbstractContextManager[None]:
     return _set("type", type)
 
 
-# -- random numbers: two threads that draw from torch's global generator would disturb each other
-# ------------------------
+# -- random numbers: two threads that draw from torch's global generator would disturb each other ----------------------
 
 
 def sampling_generator() -> Generator | None:

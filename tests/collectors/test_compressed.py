@@ -135,8 +135,7 @@ def test_a_key_that_is_not_there_is_named():
         CompressedDataCollector([], 17)
 
 
-# -- frames, and the transform of one key
-# --------------------------------------------------------------------------------------
+# -- frames, and the transform of one key ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8, torch.int64, torch.bool])

@@ -141,8 +141,7 @@ def test_publishing_the_same_update_twice_is_refused(pipeline):
         collector.publish()
 
 
-# -- the same run, whatever the timing
-# -----------------------------------------------------------------------------------------
+# -- the same run, whatever the timing ---------------------------------------------------------------------------------
 
 
 def run(counter_env, env_s: float, learner_s: float, resume_at: int = 0, **settings) -> list[Tensor]:
@@ -202,8 +201,7 @@ def test_a_resumed_run_continues_bit_for_bit(counter_env, staleness, resume_at, 
     assert all(torch.equal(a, b) for a, b in zip(uninterrupted, resumed, strict=True))
 
 
-# -- the rest of the contract
-# ----------------------------------------------------------------------------------------------------
+# -- the rest of the contract ------------------------------------------------------------------------------------------
 
 
 def test_the_batches_are_those_of_the_base(counter_env, policy, pipeline):

@@ -111,8 +111,7 @@ def test_an_error_while_queueing_comes_at_its_batch(counter_env, fake_streams):
     collector.shutdown()
 
 
-# -- on a GPU
-# ------------------------------------------------------------------------------------------------------------------------
+# -- on a GPU ----------------------------------------------------------------------------------------------------------
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -35,8 +35,7 @@ def same(a, b):
     return all(np.array_equal(x[name], y[name]) for x, y in zip(a, b, strict=True) for name in x)
 
 
-# -- one environment
-# -----------------------------------------------------------------------------------------------------
+# -- one environment ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -84,8 +83,7 @@ def test_a_wrong_setting_is_answered_with_the_nearest():
         gymnasium.make("slipstream/Navigation-v0", dyn={"num_obstacle": 3})
 
 
-# -- many environments
-# ---------------------------------------------------------------------------------------------------
+# -- many environments -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -166,8 +164,7 @@ def test_a_list_of_seeds_and_a_mode_without_resets_are_refused():
         GymnasiumVectorEnv(Counting(2), AutoresetMode.DISABLED)
 
 
-# -- actions
-# -------------------------------------------------------------------------------------------------------------
+# -- actions -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,7 @@ def places(record):
     return record.observation["place"].flatten()
 
 
-# -- what it looks like
-# --------------------------------------------------------------------------------------------------
+# -- what it looks like ------------------------------------------------------------------------------------------------
 
 
 def test_spaces_become_specs():
@@ -126,8 +125,7 @@ def test_a_missing_package_of_an_env_is_named(monkeypatch):
         GymEnv(1, config=GymConfig(id="LunarLander-v3"))
 
 
-# -- the contract of a step
-# ----------------------------------------------------------------------------------------------
+# -- the contract of a step --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
@@ -180,8 +178,7 @@ def test_a_named_info_that_no_episode_has_is_warned_of():
         steps(env, 2.0, 0.0)
 
 
-# -- seeds and state
-# -----------------------------------------------------------------------------------------------------
+# -- seeds and state ---------------------------------------------------------------------------------------------------
 
 
 def test_episodes_follow_from_the_seed_and_differ_from_one_another():
