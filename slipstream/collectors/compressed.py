@@ -121,68 +121,64 @@ class CompressedBatch:
     call; learners read `minibatches`. It pickles, as the bytes of `to_bytes`.
 
     Args:
-        plain: everything but the compressed observations.
-        frames: these by key. Row t * N + n is that of env n at step t. Their next observations are one step later, up
-            to step T, unless they have frames of their own, because the env resets within a step (TorchRL's).
+        rows: by key, time-major: `CompressedFrames` [T * N, ...] or a tensor [T, N, ...]. With one step more, the last
+            T are the values under "next" too, as in a collector's memory.
+        batch_size: N and T.
+        device: of what is decoded.
     """
 
-    def __init__(self, plain: TensorDictBase, frames: Mapping[Key, CompressedFrames]) -> None:
-        self.plain = plain
-        self.frames = dict(frames)
-        self.batch_size = plain.batch_size
-        self.device = plain.device
+    def __init__(self, rows: Mapping[Key, Any], batch_size: Sequence[int], device: Any = None) -> None:
+        self.rows = dict(rows)
+        self.batch_size = torch.Size(batch_size)
+        self.device = device
+
+    @property
+    def frames(self) -> dict[Key, CompressedFrames]:
+        """What is compressed, by key."""
+        return {key: x for key, x in self.rows.items() if isinstance(x, CompressedFrames)}
 
     def minibatch(self, indices: Tensor | Sequence[int]) -> TensorDict:
         """Return frames `indices` [B] of the flattened batch, frame i being step i % T of env i // T; no others are
         decoded."""
         index = torch.as_tensor(indices, dtype=torch.int64)
         num_envs, steps = self.batch_size
-        env, step = index // steps, index % steps
         if index.numel() and (int(index.min()) < 0 or int(index.max()) >= self.numel()):
             raise IndexError(f"frames are numbered 0 … {self.numel() - 1} in this batch")
-        near = self.plain.device or torch.device("cpu")
-        chosen = self.plain[env.to(near), step.to(near)]
-        for key, frames in self.frames.items():
-            chosen.set(key, frames.rows(step * num_envs + env))
-            if len(frames) > self.numel():
-                chosen.set(("next", *key), frames.rows((step + 1) * num_envs + env))
+        at = index % steps * num_envs + index // steps
+        chosen = TensorDict({}, index.shape, device=self.device)
+        for key, rows in self.rows.items():
+            chosen.set(key, _pick(rows, at))
+            if _count(rows) > self.numel():
+                chosen.set(("next", *key), _pick(rows, at + num_envs))
         return chosen
 
     def minibatches(self, order: Tensor | None, count: int, keys: Iterable[str]) -> Iterator[dict[str, Tensor]]:
         """Yield the observations `keys` of the rows in `order` (as they are for None) in `count` parts; each is decoded
         when its turn comes. Row t * N + n is that of env n at step t."""
-        rows = torch.arange(self.numel()) if order is None else order
-        names = [key[1] for key in self._held() if key[0] == "observation" and key[1] in set(keys)]
-        frames = {name: self.frames.get(("observation", name)) for name in names}
-        plain = {
-            name: self["observation", name].transpose(0, 1).flatten(0, 1)
-            for name, held in frames.items()
-            if held is None
-        }
-        for part in rows.chunk(count):
-            yield {
-                name: plain[name][part.to(plain[name].device)] if held is None else held.rows(part)
-                for name, held in frames.items()
-            }
+        at = torch.arange(self.numel()) if order is None else order
+        wanted = {("observation", name) for name in keys}
+        held = {key[1]: rows for key, rows in self.rows.items() if key in wanted}
+        for part in at.chunk(count):
+            yield {name: _pick(rows, part) for name, rows in held.items()}
 
-    def decode(self) -> TensorDictBase:
-        """Return the batch as the base collector returned it."""
-        batch = self.plain.clone(recurse=False)
-        for key in self.frames:
-            for name, x in self._decoded(key).items():
-                batch.set(name, x)
-        return batch
-
-    def _decoded(self, key: Key) -> dict[Key, Tensor]:
-        """Return all frames of an observation [N, T, ...], and those of the next one if they have none of their own."""
+    def decode(self, path: Key = ()) -> TensorDict:
+        """Return the batch as the base collector returned it, or of it what is under the key `path`."""
         num_envs, steps = self.batch_size
-        rows = self.frames[key].rows().unflatten(0, (-1, num_envs)).transpose(0, 1)
-        return {key: rows[:, :steps]} | ({("next", *key): rows[:, 1:]} if rows.shape[1] > steps else {})
+        batch = TensorDict({}, self.batch_size, device=self.device)
+        for key, rows in self.rows.items():
+            names = [key, ("next", *key)] if _count(rows) > self.numel() else [key]
+            if any(name[: len(path)] == path for name in names):
+                x = rows.rows().unflatten(0, (-1, num_envs)) if isinstance(rows, CompressedFrames) else rows
+                for later, name in enumerate(names):
+                    batch.set(name, x[later : later + steps].transpose(0, 1))
+        return batch
 
     def to_bytes(self) -> bytes:
         """Return everything as bytes for a file, another process or another machine; nothing is compressed again."""
-        frames = [torch.frombuffer(bytearray(x.to_bytes()), dtype=torch.uint8) for x in self.frames.values()]
-        return pack_state({"plain": self.plain, "keys": [*self.frames], "frames": frames})
+        frames = self.frames
+        plain = [(key, x) for key, x in self.rows.items() if key not in frames]
+        packed = [(key, torch.frombuffer(bytearray(x.to_bytes()), dtype=torch.uint8)) for key, x in frames.items()]
+        return pack_state({"batch_size": [*self.batch_size], "plain": plain, "packed": packed})
 
     @classmethod
     def from_bytes(cls, data: bytes, device: torch.device | str = "cpu") -> CompressedBatch:
@@ -192,15 +188,17 @@ class CompressedBatch:
             DamagedFileError: (a ValueError) if the bytes are something else, or damaged.
         """
         container = TensorFile.from_bytes(data, STATE_KIND, "a compressed batch")
-        state = load_state(container, container.head)
-        with container.reader.parsing("the batch"):
-            opened = [CompressedFrames.from_bytes(x.numpy().tobytes(), device) for x in state["frames"]]
-            batch = cls(state["plain"].to(device), dict(zip(state["keys"], opened, strict=True)))
-            num_envs, steps = batch.batch_size
-            for key, frames in batch.frames.items():
-                if len(frames) not in (num_envs * steps, num_envs * (steps + 1)) or not isinstance(key, tuple):
-                    container.reader.fail(f"{len(frames)} frames do not fit a batch of {num_envs} x {steps}")
-        return batch
+        state, reader = load_state(container, container.head), container.reader
+        with reader.parsing("the batch"):
+            num_envs, steps = reader.shape(state["batch_size"], "the batch size")
+            rows = {key: x.to(device) for key, x in state["plain"]}
+            rows |= {key: CompressedFrames.from_bytes(x.numpy().tobytes(), device) for key, x in state["packed"]}
+            for key, x in rows.items():
+                is_key = isinstance(key, tuple) and key and all(isinstance(name, str) for name in key)
+                fits = isinstance(x, CompressedFrames) or x.shape[1] == num_envs
+                if not is_key or not fits or _count(x) not in (num_envs * steps, num_envs * (steps + 1)):
+                    reader.fail(f"{_count(x)} frames do not fit a batch of {num_envs} x {steps}")
+        return cls(rows, (num_envs, steps), torch.device(device))
 
     def __reduce__(self) -> Any:
         return CompressedBatch.from_bytes, (self.to_bytes(),)
@@ -213,24 +211,18 @@ class CompressedBatch:
             return default
 
     def __getitem__(self, key: Any) -> Any:
-        path = key if isinstance(key, tuple) else (key,)
-        for held in (path, path[1:]):
-            if held in self.frames and path in (decoded := self._decoded(held)):
-                return decoded[path]
         try:
-            return (self.decode() if path == ("observation",) else self.plain)[key]
+            return self.decode(key if isinstance(key, tuple) else (key,))[key]
         except KeyError as error:
-            raise KeyError(f"this compressed batch has no key {key!r}, but {_listed(self._held())}") from error
+            raise KeyError(f"this compressed batch has no key {key!r}, but {_listed(self.rows)}") from error
 
     def __setitem__(self, key: Any, value: Tensor) -> None:
-        self.plain[key] = value
-
-    def _held(self) -> list[Key]:
-        return [*self.frames, *(key if isinstance(key, tuple) else (key,) for key in self.plain.keys(True, True))]
+        self.rows[key if isinstance(key, tuple) else (key,)] = value.transpose(0, 1)
 
     def keys(self) -> Iterable[str]:
         """The keys, those of nested ones left out."""
-        return dict.fromkeys([*self.plain.keys(), *(key[0] for key in self.frames)])
+        nexts = ["next" for rows in self.rows.values() if _count(rows) > self.numel()]
+        return dict.fromkeys([*(key[0] for key in self.rows), *nexts])
 
     def numel(self) -> int:
         """The number of frames."""
@@ -239,12 +231,14 @@ class CompressedBatch:
     @property
     def nbytes(self) -> int:
         """Bytes of everything held."""
-        return _nbytes(self.plain) + sum(x.nbytes for x in self.frames.values())
+        frames = self.frames
+        plain = sum(x.untyped_storage().nbytes() for key, x in self.rows.items() if key not in frames)
+        return plain + sum(x.nbytes for x in frames.values())
 
     @property
     def raw_nbytes(self) -> int:
         """Bytes that it would take uncompressed, each observation once."""
-        return _nbytes(self.plain) + sum(x.raw_nbytes for x in self.frames.values())
+        return self.nbytes + sum(x.raw_nbytes - x.nbytes for x in self.frames.values())
 
     @property
     def ratio(self) -> float:
@@ -254,7 +248,18 @@ class CompressedBatch:
     def to(self, device: torch.device | str) -> CompressedBatch:
         """Return the batch with plain keys on `device`; observations stay compressed on the host and are decoded to
         it."""
-        return CompressedBatch(self.plain.to(device), {key: x.to(device) for key, x in self.frames.items()})
+        return CompressedBatch(
+            {key: x.to(device) for key, x in self.rows.items()}, self.batch_size, torch.device(device)
+        )
+
+
+def _pick(rows: Any, at: Tensor) -> Tensor:
+    """Return the rows `at` [B] of frames or of a tensor [T, N, ...]."""
+    return rows.rows(at) if isinstance(rows, CompressedFrames) else rows.flatten(0, 1)[at.to(rows.device)]
+
+
+def _count(rows: Any) -> int:
+    return rows.shape[0] if isinstance(rows, CompressedFrames) else rows.shape[:2].numel()
 
 
 def compress_rollout(data: Any, compression_level: int = 1, keys: Sequence[str] | None = None) -> CompressedBatch:
@@ -276,21 +281,21 @@ def compress_rollout(data: Any, compression_level: int = 1, keys: Sequence[str] 
     held = {key if isinstance(key, tuple) else (key,): x for key, x in batch.items(True, True)}
     if missing := sorted(set(keys or ()).difference(*map(_names, held))):
         raise ValueError(f"there is no {missing[0]!r} to compress: the batch has {_listed(held)}")
-    frames: dict[Key, CompressedFrames] = {}
+    rows: dict[Key, Any] = {}
     for key in sorted(held, key=lambda key: key[0] == "next"):
-        wanted = keys is None or not _names(key).isdisjoint(keys)
-        rows, following = held[key].transpose(0, 1), held.get(("next", *key))
-        is_small = keys is None and (rows[0, 0].nbytes < SMALL_FRAME or not rows.stride(0))  # one memory for all steps
-        is_covered = key[1:] in frames and len(frames[key[1:]]) > batch.numel()
-        if not wanted or is_small or is_covered:
+        if key[0] == "next" and key[1:] in rows and _count(rows[key[1:]]) > batch.numel():
             continue
-        if following is not None and _same(rows[1:], following.transpose(0, 1)[:-1]):  # as in a collector's memory
-            rows = torch.cat((rows, following[:, -1][None]))
-        packed = CompressedFrames(rows.flatten(0, 1), compression_level)
-        if keys is not None or packed.ratio >= LEAST_RATIO:
-            frames[key] = packed
-    later = [("next", *key) for key, packed in frames.items() if len(packed) > batch.numel()]
-    return CompressedBatch(_copied(batch.exclude(*frames, *later)), frames)
+        x, following = held[key].transpose(0, 1), held.get(("next", *key))
+        if following is not None and _same(x[1:], following.transpose(0, 1)[:-1]):  # as in a collector's memory
+            x = torch.cat((x, following[:, -1][None]))
+        is_one = not x.stride(0)  # one memory for all steps
+        if not _names(key).isdisjoint(keys) if keys is not None else x[0, 0].nbytes >= SMALL_FRAME and not is_one:
+            packed = CompressedFrames(x.flatten(0, 1), compression_level)
+            if keys is not None or packed.ratio >= LEAST_RATIO:
+                rows[key] = packed
+                continue
+        rows[key] = x[:1].clone().expand_as(x) if is_one else x.clone(memory_format=torch.contiguous_format)
+    return CompressedBatch(rows, batch.batch_size, batch.device)
 
 
 def decompress_rollout(compressed: CompressedBatch | bytes, device: torch.device | str | None = None) -> TensorDictBase:
@@ -361,28 +366,6 @@ def _same(a: Tensor, b: Tensor) -> bool:
     if a.data_ptr() == b.data_ptr():
         return True
     return a.shape == b.shape and torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
-
-
-def _copied(batch: TensorDictBase) -> TensorDictBase:
-    """Return a copy in which tensors share memory as in the batch: next observations, and one memory for all steps."""
-    copies: dict[int, Any] = {}
-
-    def copied(x: Tensor) -> Tensor:
-        memory = x.untyped_storage()
-        if memory.nbytes() > 2 * x.nbytes:  # a part of something large
-            return x.clone()
-        if memory.data_ptr() not in copies:
-            copies[memory.data_ptr()] = memory.clone()
-        return x.new_empty(0).set_(copies[memory.data_ptr()], x.storage_offset(), x.shape, x.stride())
-
-    result = batch.apply(copied)
-    assert result is not None
-    return result
-
-
-def _nbytes(batch: TensorDictBase) -> int:
-    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in batch.values(True, True)}
-    return sum(storages.values())
 
 
 # --- one observation of any TensorDict

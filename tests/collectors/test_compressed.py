@@ -123,6 +123,16 @@ def test_keys_are_read_as_in_the_plain_batch(resets):
         packed["observation"]["radar"]
 
 
+def test_one_value_for_all_steps_keeps_one_memory():
+    batch = make_batch()
+    batch["version"] = torch.arange(6)[:, None].expand(6, 5)
+    batch["observation", "wind"] = torch.ones(6, 1, 20).expand(6, 5, 20)
+    batch["next", "observation", "wind"] = torch.cat((torch.ones(6, 4, 20), torch.zeros(6, 1, 20)), 1)
+    packed = compress_rollout(batch)
+    assert equal(packed.decode(), batch) and set(packed.keys()) == set(batch.keys())
+    assert packed.rows["version",].untyped_storage().nbytes() == 6 * 8
+
+
 def test_a_batch_of_one_env_is_refused_with_the_remedy():
     with pytest.raises(ValueError, match=r"is \[N, T\], not \[5\]: of one env, use batch.unsqueeze"):
         compress_rollout(make_batch()[0])
