@@ -51,7 +51,7 @@ def test_a_batch_comes_back_as_it_was(level, keys):
     assert equal(packed.decode(), batch)
 
 
-def test_a_batch_keeps_what_it_had_when_the_memory_behind_it_changes():
+def test_a_batch_does_not_share_the_collectors_memory():
     batch = make_batch()
     want = batch.clone()
     packed = compress_rollout(batch)
@@ -85,7 +85,7 @@ def test_a_minibatch_opens_only_the_frames_it_needs(monkeypatch):
     assert sorted(opened) == [2 * 6 + 1, 3 * 6 + 1, 3 * 6 + 1, 4 * 6 + 1]
 
 
-def test_the_lidar_becomes_smaller_and_the_count_of_bytes_is_right():
+def test_the_lidar_shrinks_and_bytes_are_counted_right():
     batch = make_batch(64, 16)
     packed = compress_rollout(batch)
     lidar = packed.frames["observation", "lidar"]

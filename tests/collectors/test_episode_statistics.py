@@ -96,7 +96,7 @@ def test_sums_stay_exact_beyond_what_float32_can_count():
     assert statistics.pop()["length"] == 2**24 + 1
 
 
-def test_restart_forgets_unfinished_episodes_and_keeps_ended_ones():
+def test_restart_discards_unfinished_episodes_only():
     statistics = EpisodeStatistics(1)
     statistics.update(**_frames([[1.0], [2.0]], [[1], [0]]))
     statistics.restart()

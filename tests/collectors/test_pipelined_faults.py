@@ -96,7 +96,7 @@ def test_after_an_error_the_next_call_collects_that_batch_again(pipeline):
     assert seen == [0, 0, 1, 2]  # the same as if nothing had happened
 
 
-def test_bad_actions_are_told_at_their_batch(pipeline):
+def test_bad_actions_raise_at_their_batch(pipeline):
     policy = Flies()
     collector = pipeline(policy)
     collector.rollout()

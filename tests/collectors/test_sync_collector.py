@@ -33,7 +33,7 @@ def test_a_policy_that_returns_the_action_only_stores_no_value(counter_env):
     assert batch["action"].shape == (2, 2, 1)
 
 
-def test_further_keys_of_the_policy_are_stored_in_their_own_dtype(counter_env, policy):
+def test_further_keys_of_the_policy_keep_their_dtype(counter_env, policy):
     def with_more(obs):
         return {**policy(obs), "loc": obs["trace"][:, 0], "choice": obs["count"][:, 2].long()}
 
@@ -287,7 +287,7 @@ def test_a_rollout_reads_nothing_back_and_has_fixed_shapes(counter_env, policy):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_rollout_captured_as_one_cuda_graph_equals_the_eager_one(counter_env, policy):
+def test_a_rollout_captured_as_a_cuda_graph_equals_the_eager_one(counter_env, policy):
     eager = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 8)
     graphed = SyncDataCollector(counter_env(64, "cuda"), policy, 64 * 8)
     assert _equal(eager.rollout(), graphed.rollout())

@@ -114,7 +114,7 @@ def test_the_step_after_an_end_resets_and_counts_for_nothing():
     assert info["_success"].tolist() == [False, True]
 
 
-def test_the_same_step_mode_resets_at_once_and_tells_the_last_observation():
+def test_the_same_step_mode_returns_the_last_observation():
     env = GymnasiumVectorEnv(Counting(2), AutoresetMode.SAME_STEP)
     env.reset()
     for _ in range(2):

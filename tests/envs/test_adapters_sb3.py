@@ -28,7 +28,7 @@ def test_sb3s_own_check_passes(task):
         check_env(gymnasium.make(task.id, **task.settings).unwrapped)
 
 
-def test_an_end_gives_the_new_start_and_keeps_the_last_observation():
+def test_an_end_gives_the_new_start_and_the_last_observation():
     env = SB3VecEnv(Counting(2))
     first = env.reset()
     for _ in range(2):

@@ -162,7 +162,7 @@ def test_torchrls_exploration_type_reaches_the_policy():
         SyncDataCollector(Walker(2), policy, 2, exploration_type=TorchRLExploration.MEDIAN)
 
 
-def test_a_function_that_makes_the_env_and_torchrls_weight_update_work():
+def test_a_factory_and_torchrls_weight_update_work():
     with SyncDataCollector(lambda: Walker(2), None, frames_per_batch=8, total_frames=16) as collector:
         for batch in collector:
             collector.update_policy_weights_()

@@ -129,7 +129,7 @@ def test_a_missing_package_of_an_env_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
-def test_an_end_holds_its_final_observation_and_the_next_step_only_resets(vectorization):
+def test_an_end_has_its_final_observation_then_a_reset(vectorization):
     env = walk(vectorization=vectorization)
     start = env.reset()["place"].flatten()
     steps(env, 2, 1)
@@ -181,7 +181,7 @@ def test_a_named_info_that_no_episode_has_is_warned_of():
 # -- seeds and state ---------------------------------------------------------------------------------------------------
 
 
-def test_episodes_follow_from_the_seed_and_differ_from_one_another():
+def test_episodes_follow_from_the_seed_and_differ():
     starts = []
     for seed in (0, 0, 1):
         env = walk(2, seed)

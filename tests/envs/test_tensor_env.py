@@ -60,7 +60,7 @@ def _step(env: TensorEnv, *actions: float):
 # -- auto-reset ------------------------------------------------------------------------------------------------------
 
 
-def test_the_step_after_an_end_ignores_the_action_and_only_resets():
+def test_the_step_after_an_end_only_resets():
     env = WalkEnv(2)
     _step(env, 2, 1)
     _step(env, 2, 1)
@@ -73,7 +73,7 @@ def test_the_step_after_an_end_ignores_the_action_and_only_resets():
     assert record.valid.tolist() == [True, True] and record.observation["place"].flatten().tolist() == [1, 3]
 
 
-def test_a_timeout_truncates_and_a_termination_at_the_same_step_wins():
+def test_a_termination_wins_over_a_timeout_at_the_same_step():
     env = WalkEnv(2)
     for _ in range(3):
         _step(env, 1, 0.5)
@@ -135,7 +135,7 @@ def test_a_wrong_action_is_refused_and_changes_nothing(kind, action):
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
-def test_a_discrete_action_arrives_as_an_index_whatever_its_width(dtype):
+def test_a_discrete_action_of_any_width_is_an_index(dtype):
     class Indexing(DiscreteWalkEnv):
         def _advance(self, action: Tensor) -> None:
             self.place += torch.tensor([0.0, 10.0, 20.0])[action]
@@ -222,7 +222,7 @@ def test_bad_discrete_actions_raise_at_check(bad):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_an_unbounded_env_flies_no_huge_number_instead_of_an_infinite_one(bad):
+def test_infinite_actions_of_an_unbounded_env_become_zero(bad):
     env = FreeWalkEnv(2)
     _step(env, bad, 1e6)
     assert env.place.tolist() == [0, 1e6]
