@@ -348,7 +348,7 @@ def write_slip(
         for s, stream in enumerate(layout.streams)
         for start in range(stream.start, stream.start + stream.nbytes, CHUNK_BYTES)
     ]
-    places = [[s.stream, s.start, s.nbytes] for s in layout.storages]
+    places = [[s.stream, s.start - layout.streams[s.stream].start, s.nbytes] for s in layout.storages]
     head = {
         "structure": tree,
         "tensors": [[*places[view.storage], *view[1:]] for view in layout.views],
@@ -384,27 +384,27 @@ def _tensor_entries(tree: Any, layout: Layout) -> list[Entry]:
         first.setdefault(layout.views[i].storage, (".".join(map(str, path)), layout.views[i]))
     names: dict[str, int] = {}
     entries: list[Entry] = []
+
+    def pad(start: int, stop: int) -> None:
+        if stop > start:
+            entries.append(Entry(unique_name("padding", names), "U8", [stop - start], stop - start))
+
     position = 0
-
-    def add(name: str, dtype: str, shape: Sequence[int], nbytes: int) -> None:
-        nonlocal position
-        entries.append(Entry(unique_name(name, names), *entry_type(dtype, shape, nbytes), nbytes))
-        position += nbytes
-
-    places = [(layout.streams[s.stream].start + s.start, s.nbytes, p) for p, s in enumerate(layout.storages)]
-    for start, nbytes, p in sorted(places):
-        if start > position:
-            add("padding", "", (), start - position)
-        name, view = first.get(p, ("tensor", None))
-        add(name, *(("", ()) if view is None else _shown(view, nbytes)), nbytes)
-    if layout.nbytes > position:
-        add("padding", "", (), layout.nbytes - position)
+    for p, storage in sorted(enumerate(layout.storages), key=lambda pair: (pair[1].start, pair[1].nbytes)):
+        pad(position, storage.start)
+        name, view = first.get(p, ("tensor", None))  # one in the _metadata of an OrderedDict has no path
+        shown = entry_type(*_shown(view, storage.nbytes), storage.nbytes)
+        entries.append(Entry(unique_name(name, names), *shown, storage.nbytes))
+        position = storage.start + storage.nbytes
+    pad(position, layout.nbytes)
     return entries
 
 
-def _shown(view: View, nbytes: int) -> tuple[str, Sequence[int]]:
+def _shown(view: View | None, nbytes: int) -> tuple[str, Sequence[int]]:
     """Return torch's name of the dtype, and the shape that other readers see: flat if the tensor has its
     numbers in another order; "" and () if it does not show all bytes of the storage."""
+    if view is None:
+        return "", ()
     itemsize = getattr(torch, view.dtype).itemsize
     if view.offset or math.prod(view.shape) * itemsize != nbytes:
         return "", ()

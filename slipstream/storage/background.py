@@ -161,16 +161,14 @@ class BackgroundWorker:
         if self.nice and sys.platform == "linux":  # where every thread has its own priority
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self.nice)
-        while (task := self._next()) is not None:
-            self._run(task)
-            del task
-
-    def _next(self) -> _Task | None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._tasks or self._closing)
-            self._running = self._tasks.popleft() if self._tasks else None
-            self._changed.notify_all()
-            return self._running
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._tasks or self._closing)
+                if not self._tasks:
+                    return
+                self._running = self._tasks.popleft()
+                self._changed.notify_all()
+            self._run(self._running)
 
     def _run(self, task: _Task) -> None:
         start = time.perf_counter()

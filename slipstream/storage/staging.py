@@ -52,7 +52,7 @@ class Storage(NamedTuple):
     leaf: int  # the first of the leaves that show it: copied from there
     low: int  # the first byte to copy, or _COMPLETE
     stream: int = 0
-    start: int = 0  # bytes into the stream
+    start: int = 0  # bytes into the host buffer
 
 
 class View(NamedTuple):
@@ -87,8 +87,7 @@ class Layout:
 
     def storage_bytes(self, storage: Storage, host: np.ndarray) -> np.ndarray:
         """Return the bytes of a storage in the host buffer of a snapshot."""
-        start = self.streams[storage.stream].start + storage.start if self.streams else 0
-        return host[start : start + storage.nbytes]
+        return host[storage.start : storage.start + storage.nbytes]
 
 
 def make_tensor(view: View, data: Tensor) -> Tensor:
@@ -158,7 +157,7 @@ def plan(leaves: Leaves, key: tuple[Any, ...]) -> Layout:
             regions.append((storage.device, end, end))
         at = -(-end // storage.align) * storage.align
         end = at + storage.nbytes
-        storages[p] = storage._replace(stream=len(streams) - 1, start=at - streams[-1].start)
+        storages[p] = storage._replace(stream=len(streams) - 1, start=at)
         filled = -(-end // _STREAM_ALIGN) * _STREAM_ALIGN - streams[-1].start
         streams[-1] = streams[-1]._replace(nbytes=filled)
         regions[-1] = (storage.device, regions[-1][1], end)
@@ -224,9 +223,7 @@ class Buffer:
         self._copies = list(copies.values())
 
     def _target(self, storage: Storage) -> Tensor:
-        view = self.layout.views[storage.leaf]
-        start = self.layout.streams[storage.stream].start + storage.start
-        flat = self.host
+        view, start, flat = self.layout.views[storage.leaf], storage.start, self.host
         if view.device != "cpu":
             gpu = next(i for i, (device, _, _) in enumerate(self._gpus) if str(device) == view.device)
             flat, start = self._device[gpu], start - self._gpus[gpu][1]
