@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
-import mmap
 import multiprocessing
 import os
 import resource
-import struct
+import signal
 import sys
 import tempfile
 import time
@@ -28,10 +27,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 HANG_S = 5.0  # processor time of one input
-WAIT_S = 30.0  # wall time of one input that takes no processor time
+WAIT_S = 30  # wall time of one input that takes no processor time
 MEMORY = 512 << 20  # that one input may add to the process: the budget of 64 MB, libraries, and fragmentation
 CORPUS = Path(__file__).parent / "corpus"
-_STATE = struct.Struct("<qqd")  # number of the input, failures, wall time of its start
+ENDINGS = {-signal.SIGPROF: "hangs", -signal.SIGALRM: "waits for ever"}
 
 
 @dataclass
@@ -50,109 +49,78 @@ def run_target(name: str, count: int, seed: str, save_to: Path | None = None, se
     import targets
 
     target, report, begin = targets.TARGETS[name], Report(name), time.monotonic()
+    context = multiprocessing.get_context("fork")
+    number = context.Value("q", 0, lock=False)  # the input that the child uses
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
-        place = Path(folder)
-        (place / "seeds").mkdir()
-        seeds = target.seeds(place / "seeds")
-        number = 0
-        while number < count and time.monotonic() - begin < seconds and len(report.failures) < 20:
-            number = _run_child(target, seeds, seed, number, count, place, report, begin + seconds)
-        report.count = number
-        if save_to is not None:
-            for failed, what in report.failures:
-                save_to.mkdir(parents=True, exist_ok=True)
-                (save_to / f"{name}-{seed}-{failed}.bin").write_bytes(
-                    targets.make_input(target, seeds, seed, failed)[0]
-                )
-                (save_to / f"{name}-{seed}-{failed}.txt").write_text(what)
-    report.seconds = time.monotonic() - begin
+        for inner in ("seeds", "work"):
+            (Path(folder) / inner).mkdir()
+        seeds, log = target.seeds(Path(folder) / "seeds"), Path(folder) / "log.jsonl"
+        while number.value < count and time.monotonic() - begin < seconds and len(report.failures) < 20:
+            log.write_text("")
+            child = context.Process(
+                target=_child, args=(target, seeds, seed, count, Path(folder) / "work", log, number, begin + seconds)
+            )
+            child.start()
+            child.join()
+            for failed, what in map(json.loads, log.read_text().splitlines()):
+                if what == "refused":
+                    report.refused += failed
+                else:
+                    report.failures.append((failed, what))
+            if child.exitcode != 0:
+                what = ENDINGS.get(child.exitcode, f"the process ended with {child.exitcode}")
+                report.failures.append((number.value, what))
+                number.value += 1
+        report.count, report.seconds = number.value, time.monotonic() - begin
+        for failed, what in report.failures if save_to else ():
+            save_to.mkdir(parents=True, exist_ok=True)
+            data = targets.make_input(target, seeds, seed, failed)[0]
+            (save_to / f"{name}-{seed}-{failed}.bin").write_bytes(data)
+            (save_to / f"{name}-{seed}-{failed}.txt").write_text(what)
     return report
 
 
-def _run_child(target, seeds, seed, first, count, place, report, until) -> int:
-    """Run inputs from `first` on until the last one, or until one ends the child; return the next number."""
-    shared = mmap.mmap(-1, _STATE.size)
-    shared[:] = _STATE.pack(first, 0, time.monotonic())
-    log = place / "failures.jsonl"
-    log.write_text("")
-    child = multiprocessing.get_context("fork").Process(
-        target=_child, args=(target, seeds, seed, first, count, place, log, shared, until)
-    )
-    child.start()
-    ended = ""
-    seen, at_start = -1, 0.0
-    while child.is_alive():
-        child.join(0.2)
-        number, _, started = _STATE.unpack(shared[:])
-        used = _processor_time(child.pid)
-        if number != seen:
-            seen, at_start = number, used
-        elif used - at_start > HANG_S or time.monotonic() - started > WAIT_S:
-            ended = "hangs"
-            child.kill()
-            child.join()
-    number = _STATE.unpack(shared[:])[0]
-    for line in log.read_text().splitlines():
-        entry = json.loads(line)
-        report.refused += entry.get("refused", 0)
-        if "what" in entry:
-            report.failures.append((entry["number"], entry["what"]))
-    if child.exitcode != 0:
-        report.failures.append((number, ended or f"the process ended with {child.exitcode}"))
-        return number + 1
-    return number
-
-
-def _processor_time(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except OSError:
-        return 0.0
-
-
-def _child(target, seeds, seed, first, count, place, log, shared, until) -> None:
+def _child(target, seeds, seed, count, work, log, number, until) -> None:
+    """Use inputs from `number` on until the last one, or until one ends this process."""
     import targets
     import torch
 
     faulthandler.disable()  # of pytest: the parent reports a crash
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    work = place / "work"
-    work.mkdir(exist_ok=True)
     sys.stderr.flush()
-    good = use_one(target, *_input(targets, target, seeds, seed, 0, work))  # warm, before memory is measured
-    if good != "used":
-        log.write_text(json.dumps({"number": 0, "what": f"a good input: {good}"}) + "\n")
+
+    def use(i: int) -> str:
+        data, rng = targets.make_input(target, seeds, seed, i)
+        return use_one(target, data, work, rng)
+
+    good = use(0)  # warm, before memory is measured
     pages = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (pages + (3 << 30), resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    peak, refused, number = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0, first
-    with open(log, "a") as file:
-        for number in range(first, count):
+    peak, refused = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+    with open(log, "a", buffering=1) as file:
+        if good != "used":
+            print(json.dumps([0, f"a good input: {good}"]), file=file)
+        for i in range(number.value, count):
+            number.value = i
             if time.monotonic() > until:
                 break
-            shared[:] = _STATE.pack(number, 0, time.monotonic())
-            outcome = use_one(target, *_input(targets, target, seeds, seed, number, work))
+            signal.setitimer(signal.ITIMER_PROF, HANG_S)  # both signals end the process, also in native code
+            signal.alarm(WAIT_S)
+            outcome = use(i)
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) * 1024
             if grown > MEMORY:
                 outcome, peak = f"takes {grown >> 20} MB", peak + (grown >> 10)
             if outcome == "refused":
                 refused += 1
             elif outcome != "used":
-                file.write(json.dumps({"number": number, "what": outcome}) + "\n")
-                file.flush()
+                print(json.dumps([i, outcome]), file=file)
         else:
-            number = count
-        file.write(json.dumps({"refused": refused}) + "\n")
-    shared[:] = _STATE.pack(number, 0, time.monotonic())
+            number.value = count
+        print(json.dumps([refused, "refused"]), file=file)
     sys.stdout.flush()
     os._exit(0)
-
-
-def _input(targets, target, seeds, seed, number, work):
-    data, rng = targets.make_input(target, seeds, seed, number)
-    return data, work, rng
 
 
 def use_one(target, data: bytes, work: Path, rng) -> str:
