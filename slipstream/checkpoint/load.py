@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError
 from slipstream.checkpoint.torch_files import Locator, locator, read_torch
@@ -334,24 +333,12 @@ class CheckpointFile:
         return unflatten(tree, tensors.__getitem__, self._container.reader)
 
     def _tensors(self, wanted: Iterable[int], place: Locator) -> dict[int, Any]:
-        """Read some tensors. Those of one place share their memory."""
-        opened = self._read_places({self.places[i] for i in wanted})
-        moved: dict[Place, Tensor] = {}
-        made: dict[int, Any] = {}
-        for i in wanted:
-            at, view = self.places[i], self.views[i]
-            if at not in moved:
-                storage = place(opened[at].untyped_storage(), view.device)
-                moved[at] = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-            made[i] = make_tensor(view, moved[at])
-        return made
-
-    def _read_places(self, wanted: set[Place]) -> dict[Place, Tensor]:
-        """Read some ranges of streams, uint8 [n] each in memory of its own."""
-        self._container.reader.claim(sum(nbytes for _, _, nbytes in wanted), "the state")
-        found = {place: torch.empty(place[2], dtype=torch.uint8) for place in wanted}
+        """Read some tensors. Those of one place share their memory, which no others share."""
+        devices = {self.places[i]: self.views[i].device for i in wanted}
+        self._container.reader.claim(sum(nbytes for _, _, nbytes in devices), "the state")
+        opened = {at: torch.empty(at[2], dtype=torch.uint8) for at in devices}
         targets: dict[Chunk, list[Target]] = {}
-        for (stream, position, _), tensor in found.items():
+        for (stream, position, _), tensor in opened.items():
             left = tensor.numpy()
             while left.size:
                 chunk, start = divmod(position, CHUNK_BYTES)
@@ -359,7 +346,10 @@ class CheckpointFile:
                 targets.setdefault((stream, chunk), []).append((start, target))
                 position += target.size
         run_in_threads(self._read_chunk, sorted(targets.items(), key=lambda job: job[0]))
-        return found
+        for at, device in devices.items():
+            storage = place(opened[at].untyped_storage(), device)
+            opened[at] = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        return {i: make_tensor(self.views[i], opened[self.places[i]]) for i in wanted}
 
     def check(self) -> None:
         """Read and decode every chunk; raise CorruptCheckpointError at the first one that is damaged."""
