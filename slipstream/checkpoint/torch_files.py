@@ -23,7 +23,6 @@ from slipstream.storage.tensor_file import Reader
 from slipstream.storage.tree import MAX_DEPTH
 
 Locator = Callable[[torch.UntypedStorage, str], torch.UntypedStorage]
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _MAX_VALUES = 10_000_000
 _NO_VALUES = (torch.storage.TypedStorage, torch.UntypedStorage, torch.serialization.StorageType)
 _OPCODE_BYTES = 64  # memory that a byte of a pickle makes, such as an empty list, at most
@@ -48,9 +47,7 @@ def write_lz4(path: Path, state: Any, level: int) -> int:
 
 def read_torch(data: bytes, reader: Reader, map_location: Any = "cpu") -> Any:
     """Return the state in a torch file, within the reader's budget and without running anything that is in it."""
-    file = io.BytesIO(data)
-    if data.startswith(_LZ4_MAGIC):
-        file = reader.lz4(file)
+    file = reader.lz4(data)
     if file.getbuffer()[:2] != b"PK":
         reader.fail(
             "is not a checkpoint, or is a torch file from before version 1.6: if you trust it, open it with torch.load "

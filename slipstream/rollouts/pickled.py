@@ -18,7 +18,6 @@ from tensordict import TensorDict
 from slipstream.storage.errors import printable
 from slipstream.storage.tensor_file import Reader
 
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _MAX_VALUES = 50_000  # instructions of a pickle, and values of what it holds: few enough for keys that collide
 _MAX_DEPTH = 100
 _READ = "only dicts, lists, numbers, texts and NumPy arrays are read"
@@ -39,8 +38,7 @@ def load_rollout(path: str | Path, device: torch.device | str = "cpu", max_bytes
         TooLargeError: if it would take more than `max_bytes`.
     """
     reader = Reader(path, max_bytes=max_bytes)
-    data = reader.read(path)
-    content = read_pickle(reader.lz4(Path(path)).getvalue() if data[:4] == _LZ4_MAGIC else data, reader)
+    content = read_pickle(reader.lz4(reader.read(path)).getvalue(), reader)
     if type(content) is not dict:
         reader.fail(f"it holds a {type(content).__name__}, not a dict of arrays")
     nested: dict[str, Any] = {}

@@ -55,6 +55,7 @@ MAX_VALUES = 20_000_000  # of one JSON text, and of one nested state
 _MAX_JSON = 256 << 20
 _VALUE_BYTES = 80  # memory of one parsed JSON value, at most
 _BLOCK = 4 << 20
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _ALWAYS_ALLOWED = 64 << 20
 _INTEGERS = frozenset((int,))
 _WRONG = (
@@ -204,13 +205,15 @@ class Reader:
         elif shown > nbytes:
             self.claim(shown - nbytes, what)
 
-    def lz4(self, file: Any) -> Any:
-        """Decompress an LZ4 frame, of a path or an open file; every part is claimed before the next one is read."""
+    def lz4(self, data: bytes) -> io.BytesIO:
+        """Return data as a file; those of an LZ4 frame decompressed, every part claimed before the next one is read."""
         import lz4.frame
 
+        if data[:4] != _LZ4_MAGIC:
+            return io.BytesIO(data)
         out = io.BytesIO()
         try:
-            with lz4.frame.open(file) as frame:
+            with lz4.frame.open(io.BytesIO(data)) as frame:
                 while block := frame.read(_BLOCK):
                     self.claim(len(block), "the LZ4 frame")
                     out.write(block)
