@@ -328,14 +328,17 @@ def use_rollout(data: bytes, folder: Path, rng: random.Random) -> None:
 SAMPLERS = ("uniform", "prioritized")
 
 
+def steps() -> dict[str, Any]:
+    """Return a batch of what a buffer holds."""
+    made = {key: value for key, value in batch().items() if key not in ("names", "small", "empty")}
+    made["next"] = {"observation": {**made["next"]["observation"], "state": made["observation"]["state"].roll(-1, 1)}}
+    return made
+
+
 def filled(sampler: str, storage: str = "cpu") -> ReplayBuffer:
     buffer = ReplayBuffer(60, sampler=sampler, storage=storage)
     for _ in range(2):
-        step = {key: value for key, value in batch().items() if key not in ("names", "small", "empty")}
-        step["next"] = {
-            "observation": {**step["next"]["observation"], "state": step["observation"]["state"].roll(-1, 1)}
-        }
-        buffer.extend(step)
+        buffer.extend(steps())
     buffer.sample(4)
     return buffer
 
@@ -346,14 +349,12 @@ def draw(buffer: ReplayBuffer, episodes: bool = True) -> None:
         buffer.sample(16)
         buffer.sample(16, n_step=4)
         buffer.sample_slices(8, 5, burn_in=3)
-        steps = buffer.stats()["steps_ever"]
-        buffer.get(np.arange(steps - len(buffer), steps))
+        end = buffer.stats()["steps_ever"]
+        buffer.get(np.arange(end - len(buffer), end))
         if episodes:
             buffer.sample_episodes(4)
     with contextlib.suppress(*UNFIT):
-        step = {key: value for key, value in batch().items() if key not in ("names", "small", "empty")}
-        step["next"] = {"observation": {**step["next"]["observation"], "state": step["observation"]["state"]}}
-        buffer.extend(step)
+        buffer.extend(steps())
         buffer.sample(16)
 
 
@@ -382,16 +383,10 @@ def replay_folder_seeds(folder: Path) -> list[bytes]:
     for sampler in SAMPLERS:
         place, buffer = folder / sampler, filled(sampler)
         buffer.save(place)
-        buffer.extend({key: value for key, value in batch_like(buffer).items()})
+        buffer.extend(steps())
         buffer.save(place)
         made.append(folder_bundle(place))
     return made
-
-
-def batch_like(buffer: ReplayBuffer) -> dict[str, Any]:
-    step = {key: value for key, value in batch().items() if key not in ("names", "small", "empty")}
-    step["next"] = {"observation": {**step["next"]["observation"], "state": step["observation"]["state"].roll(-1, 1)}}
-    return step
 
 
 @target(bundle, (SaveError, ValueError, OSError), 40_000, replay_folder_seeds)
