@@ -21,7 +21,7 @@ def save_each(states, folder, **options):
     return kept
 
 
-def test_a_tensor_that_is_pointed_at_other_memory_is_read_from_there(tmp_path):
+def test_a_tensor_pointed_at_other_memory_is_read_there(tmp_path):
     weight = torch.zeros(50)
 
     def states():
@@ -34,7 +34,7 @@ def test_a_tensor_that_is_pointed_at_other_memory_is_read_from_there(tmp_path):
     assert [load_checkpoint(path)["w"].unique().item() for _, path in save_each(states(), tmp_path)] == [0, 1, 2]
 
 
-def test_a_conjugate_or_negative_view_in_the_place_of_a_plain_tensor(tmp_path):
+def test_a_conjugate_or_negative_view_replaces_a_plain_tensor(tmp_path):
     numbers = torch.tensor([1 + 2j, 3 - 4j])
     states = [
         {"a": numbers},
@@ -48,7 +48,7 @@ def test_a_conjugate_or_negative_view_in_the_place_of_a_plain_tensor(tmp_path):
 
 
 @pytest.mark.parametrize("other", [torch.eye(3).to_sparse(), torch.empty(3, 3, device="meta")], ids=["sparse", "meta"])
-def test_what_cannot_be_kept_is_refused_also_where_a_plain_tensor_was_before(other, tmp_path):
+def test_what_cannot_be_kept_is_refused_in_a_known_place(other, tmp_path):
     with AsyncCheckpointSaver() as saver:
         saver.save_async({"a": torch.eye(3)}, tmp_path / "c_0.pt")
         with pytest.raises(TypeError, match="dense"):

@@ -30,7 +30,7 @@ def test_cuda_tensors_are_saved_as_they_were_at_the_call(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{}, {"full_every": 3}])
-def test_every_snapshot_holds_its_own_moment_though_training_never_waits(options, tmp_path):
+def test_every_snapshot_holds_its_own_moment(options, tmp_path):
     weight, steps = torch.zeros(4_000_000, device="cuda"), torch.zeros((), device="cuda")
     with AsyncCheckpointSaver(max_queue_size=2, **options) as saver:
         for i in range(12):
@@ -44,7 +44,7 @@ def test_every_snapshot_holds_its_own_moment_though_training_never_waits(options
         assert state["w"].unique().tolist() == [i] and state["steps"].item() == i + 1
 
 
-def test_work_on_another_stream_is_in_the_snapshot_once_the_trainers_stream_waits_for_it(tmp_path):
+def test_work_on_another_stream_is_in_the_snapshot(tmp_path):
     weight, side = torch.zeros(4_000_000, device="cuda"), torch.cuda.Stream()
     with AsyncCheckpointSaver() as saver:
         side.wait_stream(torch.cuda.current_stream())

@@ -70,7 +70,7 @@ def test_no_failure_of_the_disk_loses_an_earlier_checkpoint(compress, sparse, tm
             assert same(load_checkpoint(path), {**state, "i": i}), (kind, at, path)
 
 
-def test_a_folder_that_cannot_be_made_durable_is_told(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_made_durable_is_an_error(tmp_path, monkeypatch):
     put_in(monkeypatch, FailingDisk("fsync", 1))
     with AsyncCheckpointSaver() as saver:
         with pytest.raises(CheckpointError, match="cannot save into .*new: OSError: .*No space left"):
@@ -151,7 +151,7 @@ def write_pair(folder):
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.soak)])
-def test_flipped_bytes_and_cut_files_are_found_by_verify_and_by_load(count, tmp_path):
+def test_flipped_bytes_and_cut_files_are_found(count, tmp_path):
     rng = random.Random(count)
     paths, _ = write_pair(tmp_path)
     good = [p.read_bytes() for p in paths]

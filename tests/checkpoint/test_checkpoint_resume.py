@@ -68,7 +68,7 @@ def test_a_resumed_run_is_the_same_run_in_every_bit(form, tmp_path):
 
 
 @pytest.mark.parametrize("moments", ["int8", "bf16"])
-def test_training_resumed_from_approximate_moments_goes_on_as_well(moments, tmp_path):
+def test_training_resumes_from_approximate_moments(moments, tmp_path):
     training = Training()
     for _ in range(60):
         training.step()

@@ -15,7 +15,7 @@ def test_the_last_k_stay(tmp_path):
     assert steps(tmp_path) == [3, 4]
 
 
-def test_a_whole_file_lives_while_a_difference_needs_it(tmp_path):
+def test_a_complete_file_stays_while_a_difference_needs_it(tmp_path):
     state = training_state()
     with AsyncCheckpointSaver(full_every=4, keep_last=2) as saver:
         for i in range(8):
@@ -61,7 +61,7 @@ def test_without_a_link_a_folder_means_its_highest_number(tmp_path):
     assert load_checkpoint(tmp_path) == {"i": 1000}
 
 
-def test_a_kill_before_the_link_was_changed_leaves_the_newest_to_be_loaded(tmp_path):
+def test_a_kill_before_the_link_changed_loads_the_newest(tmp_path):
     with AsyncCheckpointSaver(links=True) as saver:
         for i in (9, 10):
             saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")
@@ -72,7 +72,7 @@ def test_a_kill_before_the_link_was_changed_leaves_the_newest_to_be_loaded(tmp_p
     assert load_checkpoint(tmp_path / "latest.pt") == {"i": 9}
 
 
-def test_files_of_an_earlier_run_with_higher_numbers_are_not_the_latest(tmp_path):
+def test_higher_numbers_of_an_earlier_run_are_not_the_latest(tmp_path):
     with AsyncCheckpointSaver(links=True) as saver:
         for i in (9, 10, 4):
             saver.save_async({"i": i}, tmp_path / f"c_{i}.pt")

@@ -51,7 +51,7 @@ def test_an_error_in_the_block_is_not_hidden_by_the_savers(tmp_path):
     assert "d.pt" in info.value.__notes__[0]
 
 
-def test_differences_are_taken_between_the_numbered_files_of_a_series(tmp_path):
+def test_differences_are_between_numbered_files_of_a_series(tmp_path):
     state = training_state()
     with AsyncCheckpointSaver(full_every=10) as saver:
         paths = [saver.save_async(state, tmp_path / name) for name in ("a_1.pt", "a_2.pt", "best.pt", "b_1.pt")]

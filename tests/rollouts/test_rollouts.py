@@ -172,7 +172,7 @@ def test_the_files_written_last_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [1.5, -1, None])
-def test_the_number_of_files_kept_is_whole(tmp_path, keep):
+def test_the_number_of_files_kept_is_an_integer(tmp_path, keep):
     with pytest.raises(ValueError, match="must be a whole number"):
         RolloutStorage(tmp_path, keep=keep)
 

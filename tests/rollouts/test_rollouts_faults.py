@@ -33,7 +33,7 @@ def names(folder):
 
 
 @pytest.mark.parametrize("kind, at", [("create", 1), ("fsync", 1), ("replace", 1), ("write", 1), ("write", 2)])
-def test_a_full_disk_is_told_and_nothing_is_lost_or_left(tmp_path, monkeypatch, kind, at):
+def test_a_full_disk_is_an_error_and_nothing_is_lost_or_left(tmp_path, monkeypatch, kind, at):
     with RolloutStorage(tmp_path) as storage:
         storage.save(world(), 0)
         storage.wait()
@@ -71,7 +71,7 @@ def test_a_full_queue_follows_its_policy(tmp_path, monkeypatch, policy):
 
 
 @counts
-def test_a_killed_writer_leaves_whole_files_only(tmp_path, count):
+def test_a_killed_writer_leaves_complete_files_only(tmp_path, count):
     for n in range(count):
         folder = tmp_path / str(n)
         command = [sys.executable, str(HERE / "rollout_victim.py"), str(folder)]

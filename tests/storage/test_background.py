@@ -34,7 +34,7 @@ def test_tasks_run_in_order_and_done_follows_each():
     assert worker.close() and worker.close()
 
 
-def test_an_error_is_raised_once_and_work_goes_on():
+def test_an_error_is_raised_once_and_work_continues():
     worker = BackgroundWorker("saver")
     future = worker.submit(lambda: 1 / 0, label="c_1.pt")
     wait_for_error(worker)

@@ -12,7 +12,7 @@ def reader():
 
 
 @pytest.mark.parametrize("value", [-1, 1 << 63, 1.0, True, "1", None, [1]])
-def test_only_whole_numbers_in_range_are_integers(reader, value):
+def test_only_integers_in_range_are_integers(reader, value):
     with pytest.raises(DamagedFileError, match="file.slip: a count is"):
         reader.integer(value, "a count")
 

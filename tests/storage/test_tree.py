@@ -116,7 +116,7 @@ def test_kinds_of_dicts_and_keys_are_kept(state):
         assert getattr(again["s"], name, None) == getattr(state, name, None)
 
 
-def test_tensors_and_arrays_within_them_are_kept_and_can_be_selected():
+def test_tensors_within_containers_are_kept_and_selected():
     one, two = torch.ones(1), np.zeros(2)
     tree, leaves = through_json({"a": OrderedDict(m={"w": one}), "b": (two, two)})
     assert list(walk_leaves(tree)) == [(("a", "m", "w"), 0), (("b", 0), 1), (("b", 1), 1)]
