@@ -15,7 +15,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.replay.index import StepIndex
+from slipstream.replay.index import NO_ENDS, StepIndex
 from slipstream.replay.persistence import (
     KIND,
     Folder,
@@ -130,13 +130,16 @@ class Memory:
 
     # reading: with the buffer's lock held, but for what `gather` returns
 
-    def gather(self, arrays: Arrays, both: np.ndarray, waiting: np.ndarray, envs: np.ndarray) -> Callable[[], None]:
-        """Fill the arrays: rows both[:B], of observations also both[B:], and for `waiting` of those the pending ones of
-        `envs`.
+    def gather(self, arrays: Arrays, rows: np.ndarray, following: np.ndarray) -> Callable[[], None]:
+        """Fill the arrays with `rows` [B], those of observations also with `following` [B]; one below 0 is the pending
+        observation of environment -1 - row.
 
         Plain columns are read at once. The function that is returned decodes the blocks; it needs no lock.
         """
-        number = len(both) // 2
+        number, waiting = len(rows), np.flatnonzero(following < 0)
+        both = np.concatenate([rows, following])
+        if len(waiting):
+            both[number + waiting] = rows[waiting]  # read there, and overwritten afterwards
         coded: list[tuple[Any, ...]] = []
         followed: list[tuple[np.ndarray, np.ndarray]] = []  # next observations, and what waits of them
         slots: dict[int, np.ndarray] = {}  # by the size of a ring: plain columns mostly have the same
@@ -151,7 +154,7 @@ class Memory:
             else:
                 coded.append((column, both[:wanted], out, column.view()))
             if wanted > number and len(waiting):
-                followed.append((out[number:], self.pending[key][envs]))
+                followed.append((out[number:], self.pending[key][-1 - following[waiting]]))
 
         def decode() -> None:
             for column, rows, out, view in coded:
@@ -373,9 +376,9 @@ class HostStorage:
                 hindsight.check(memory.schema.specs)
                 chosen, goal_rows = hindsight.goals(pieces, steps)
                 goals = memory.read(hindsight.achieved, goal_rows)
-            rows, both, discount, waiting, envs = pieces.transitions(steps, n_step, gamma, memory.ends.ring)
+            rows, following, discount = pieces.transitions(steps, n_step, gamma, memory.ends.ring)
             whole, arrays = memory.empty_batch((number,), self.device)
-            decode = memory.gather(arrays, both, waiting, envs)
+            decode = memory.gather(arrays, rows[:, 0], following)
             if n_step > 1:
                 outcomes = memory.outcomes(rows, gamma)
         decode()
@@ -392,26 +395,20 @@ class HostStorage:
         """See `ReplayBuffer.sample_slices`."""
         with self.lock:
             memory = self._open_memory()
-            index, ends = memory.index, memory.ends.ring
-            steps, weights = self.sampler.draw(number, *self._held(index))
-            starts, before = index.walk_back(steps, burn_in, ends)
-            windows = index.windows(starts, before + length, burn_in - before, burn_in + length, ends)
-            finish = self._padded(memory, windows, weights)
+            steps, weights = self.sampler.draw(number, *self._held(memory.index))
+            finish = self._read_windows(memory, steps, burn_in + length, memory.ends.ring, burn_in, weights)
         return finish()
 
     def sample_episodes(self, number: int) -> TensorDict:
         """See `ReplayBuffer.sample_episodes`."""
         with self.lock:
             memory = self._open_memory()
-            index = memory.index
-            self._held(index)
-            complete = index.complete_episodes(memory.ends.ring)
+            self._held(memory.index)
+            complete = memory.index.complete_episodes(memory.ends.ring)
             if not len(complete):
                 raise ValueError("there is no complete episode in the buffer yet")
-            steps = complete[self.sampler.rng.integers(0, len(complete), number)]
-            lengths = index.steps_left(steps)
-            windows = index.windows(steps, lengths, np.zeros(number, np.int64), int(lengths.max()))
-            finish = self._padded(memory, windows, None)
+            steps, lengths = memory.index.rest_of_episode(complete[self.sampler.rng.integers(0, len(complete), number)])
+            finish = self._read_windows(memory, steps, int(lengths.max()))
         return finish()
 
     def update_priority(self, steps: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
@@ -431,18 +428,22 @@ class HostStorage:
             raise ValueError("the replay buffer is empty: add to it before sampling")
         return index.head_step, index.tail_step
 
-    def _padded(self, memory: Memory, windows: tuple[np.ndarray, ...], weights: Any) -> Callable[[], TensorDict]:
-        """Read the plain rows of the steps that `StepIndex.windows` found; return the function that makes the batch
-        [B, T], with zeros where there is no step."""
-        numbers, rows, following = windows
+    def _read_windows(
+        self,
+        memory: Memory,
+        steps: np.ndarray,
+        width: int,
+        ends: np.ndarray = NO_ENDS,
+        burn_in: int = 0,
+        weights: Any = None,
+    ) -> Callable[[], TensorDict]:
+        """Read the plain rows of `StepIndex.windows`; return the function that makes the batch [B, width], with zeros
+        where there is no step."""
+        numbers, rows, following, _ = memory.index.windows(steps, width, ends, burn_in)
         mask = rows >= 0
         anywhere = rows[mask][0]  # read where there is no step, and zeroed afterwards
-        rows, following = np.where(mask, rows, anywhere).ravel(), np.where(mask, following, anywhere).ravel()
-        waiting = np.flatnonzero(following < 0)
-        envs = -1 - following[waiting]
-        following[waiting] = rows[waiting]
         whole, arrays = memory.empty_batch(mask.shape, self.device)
-        decode = memory.gather(arrays, np.concatenate([rows, following]), waiting, envs)
+        decode = memory.gather(arrays, *(np.where(mask, x, anywhere).ravel() for x in (rows, following)))
 
         def finish() -> TensorDict:
             decode()

@@ -38,7 +38,7 @@ STARTS = 2  # flag: an episode begins with this piece
 WITH_PREVIOUS = 4  # flag: leaves together with the piece before it
 DONE, TERMINATED = 1, 2  # bits of a row's end flags
 _LARGEST = 2**62  # numbers of steps, rows and pieces stay below it
-_NO_ENDS = np.zeros(1, np.uint8)
+NO_ENDS = np.zeros(1, np.uint8)
 
 
 def make_pieces(steps: Any, rows: Any, link: Any = NO_LINK, back: Any = NO_LINK, flags: Any = 0) -> np.ndarray:
@@ -123,7 +123,7 @@ class StepIndex:
             return self.head
         if wanted >= self.tail_step:
             return self.tail
-        at, offsets = self._locate(np.array([wanted]))
+        at, offsets = _locate(*self._table, np.array([wanted]))
         return self.next_unit(self._base + int(at[0]) + (offsets[0] > 0))
 
     def head_keeping(self, steps: int) -> int:
@@ -131,7 +131,7 @@ class StepIndex:
         wanted = self.tail_step - steps
         if wanted <= self.head_step:  # also if there is none
             return self.head
-        piece = self._base + int(self._locate(np.array([min(wanted, self.tail_step - 1)]))[0][0])
+        piece = self._base + int(_locate(*self._table, np.array([min(wanted, self.tail_step - 1)]))[0][0])
         while piece > self.head and self._pieces[piece - self._base, FLAGS] & WITH_PREVIOUS:
             piece -= 1
         return piece
@@ -148,59 +148,42 @@ class StepIndex:
 
     # searching
 
-    def transitions(self, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the rows of `n_step` steps from each step on, fewer at the end of its episode.
-
-        Args:
-            ends: the ring of end flags.
-
-        Returns:
-            rows [B, n_step], -1 after the last step; the first rows and then the rows of the next observations [2 B];
-            discounts [B]; `waiting` and `envs`: the next observations of the steps `waiting` are the pending ones of
-            `envs`, and their own row stands in for it.
-        """
-        number = len(steps)
-        rows = np.empty((number, 1), np.int64) if n_step == 1 else np.full((number, n_step), -1)
-        both, discounts = np.empty(2 * number, np.int64), np.empty(number, np.float32)
-        waiting, envs = np.empty(number, np.int64), np.empty(number, np.int64)
-        out = (rows, both, discounts, waiting, envs)
-        missing = _transitions(self._pieces, self._base, self.head, self.tail, steps, ends, gamma, *out)
-        return rows, both, discounts, waiting[:missing], envs[:missing]
+    def transitions(
+        self, steps: np.ndarray, n_step: int, gamma: float, ends: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows [B, n_step] of `n_step` steps from each step on, -1 after the end of its episode; the rows of
+        the next observations of the last ones [B]; and discounts [B], 0 after a termination."""
+        _, rows, following, discounts = self.windows(steps, n_step, ends, gamma=gamma)
+        if n_step == 1:
+            return rows, following[:, 0], discounts
+        return rows, following[np.arange(len(steps)), (rows >= 0).sum(1) - 1], discounts
 
     def windows(
-        self, steps: np.ndarray, counts: np.ndarray, columns: np.ndarray, width: int, ends: np.ndarray = _NO_ENDS
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (step numbers, rows, rows of next observations), each [B, width]: up to `counts` steps of the episode
-        of each step.
+        self, steps: np.ndarray, width: int, ends: np.ndarray = NO_ENDS, burn_in: int = 0, gamma: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return (step numbers, rows, rows of next observations), each [B, width], and discounts [B], of the episode of
+        each step.
 
-        They are written from column `columns` on and are -1 where there is no step. With the ring of end flags `ends`,
-        a step with an end is the last one. A row below 0 is the pending observation of env -1 - row.
+        Column `burn_in` is the step; where the episode has none, they are -1. With the ring of end flags `ends`, a step
+        with an end is the last one. A row of a next observation below 0 is the pending one of env -1 - row.
         """
-        numbers, rows, following = (np.full((len(steps), width), -1, np.int64) for _ in range(3))
-        _windows(self._pieces, self._base, *self._locate(steps), counts, columns, ends, numbers, rows, following)
-        return numbers, rows, following
+        numbers, rows, following = np.empty((3, len(steps), width), np.int64)
+        discounts = np.empty(len(steps), np.float32)
+        _windows(*self._table, steps, burn_in, ends, gamma, numbers, rows, following, discounts)
+        return numbers, rows, following, discounts
 
-    def walk_back(self, steps: np.ndarray, length: int, ends: np.ndarray = _NO_ENDS) -> tuple[np.ndarray, np.ndarray]:
-        """Return (steps, counts): up to `length` steps back in the same episode, and how many that were."""
-        starts, counts = np.empty(len(steps), np.int64), np.full(len(steps), length)
-        _walk_back(self._pieces, self._base, self.head, *self._locate(steps), ends, starts, counts)
+    def rest_of_episode(self, steps: np.ndarray, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return (steps, counts): how many steps the episode has from each step on, as far as is known; with `whole`
+        from its first step that is held on."""
+        starts, counts = steps.copy(), np.empty(len(steps), np.int64)
+        _rest_of_episode(*self._table, whole, starts, counts)
         return starts, counts
-
-    def first_of_episode(self, steps: np.ndarray) -> np.ndarray:
-        """Return the first step of the same episode that is held."""
-        return self.walk_back(steps, _LARGEST)[0]
-
-    def steps_left(self, steps: np.ndarray) -> np.ndarray:
-        """Return how many steps the episode has from each step on, including it, as far as is known."""
-        counts = np.empty(len(steps), np.int64)
-        _steps_left(self._pieces, self._base, *self._locate(steps), counts)
-        return counts
 
     def next_rows(self, steps: np.ndarray, distances: np.ndarray) -> np.ndarray:
         """Return the rows of the next observations of the steps `distances` later, which must exist; below 0 as in
         `windows`."""
         rows = np.empty(len(steps), np.int64)
-        _next_rows(self._pieces, self._base, *self._locate(steps), distances, rows)
+        _next_rows(*self._table, steps, distances, rows)
         return rows
 
     def complete_episodes(self, ends: np.ndarray) -> np.ndarray:
@@ -213,11 +196,10 @@ class StepIndex:
             self._complete = held, table[:-1][begins, STEP]
         return self._complete[1]
 
-    def _locate(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (places in the table, offsets within the pieces) of `steps`."""
-        at, offsets = np.empty(len(steps), np.int64), np.empty(len(steps), np.int64)
-        _locate(steps, self._pieces, self._base, self.head, self.tail, at, offsets)
-        return at, offsets
+    @property
+    def _table(self) -> tuple[Any, ...]:
+        """What the native loops take first."""
+        return self._pieces, self._base, self.head, self.tail
 
     # saving and loading
 
@@ -276,8 +258,9 @@ class StepIndex:
 
 
 @native
-def _locate(steps, pieces, base, head, tail, found, offsets):  # pragma: no cover
-    """Find the last piece that starts at or before each step, and the offset of the step in it."""
+def _locate(pieces, base, head, tail, steps):  # pragma: no cover
+    """Return the place of the last piece that starts at or before each step, and the offset of the step in it."""
+    found, offsets = np.empty(steps.shape[0], np.int64), np.empty(steps.shape[0], np.int64)
     first, last = head - base, tail - base - 1
     begin, total = pieces[first, STEP], pieces[last + 1, STEP] - pieces[first, STEP]
     density = (last + 1 - first) / max(total, 1)
@@ -300,6 +283,7 @@ def _locate(steps, pieces, base, head, tail, found, offsets):  # pragma: no cove
             else:
                 high = middle - 1
         found[i], offsets[i] = low, step - pieces[low, STEP]
+    return found, offsets
 
 
 @native
@@ -322,86 +306,52 @@ def _next_piece(pieces, base, at):  # pragma: no cover
 
 
 @native
-# pragma: no cover
-def _transitions(pieces, base, head, tail, steps, ends, gamma, rows, both, discounts, waiting, envs):
-    """See `StepIndex.transitions`; return how many steps wait."""
-    number, n_step = rows.shape
-    size, missing = ends.shape[0], 0
-    found, offsets = np.empty(number, np.int64), np.empty(number, np.int64)
-    _locate(steps, pieces, base, head, tail, found, offsets)
-    for i in range(number):
-        at, offset, discount = found[i], offsets[i], gamma
-        row = pieces[at, ROW] + offset
-        rows[i, 0] = row
-        end = ends[row % size]
-        for k in range(1, n_step):
-            inside = offset + 1 < pieces[at + 1, STEP] - pieces[at, STEP]
-            following = at if inside else _next_piece(pieces, base, at)
-            if following < 0 or end & DONE:
-                break
-            at, offset = following, offset + 1 if inside else 0
-            row = pieces[at, ROW] + offset
-            rows[i, k] = row
-            discount *= gamma
-            end = ends[row % size]
-        after = _next_row(pieces, base, at, offset)
-        if after < 0:
-            waiting[missing], envs[missing] = i, -1 - after
-            missing += 1
-            after = rows[i, 0]
-        both[i], both[number + i] = rows[i, 0], after
-        discounts[i] = 0.0 if end & TERMINATED else discount
-    return missing
+def _back(pieces, base, head, at, offset, most, ends):  # pragma: no cover
+    """Go back up to `most` steps in the episode; return (place, offset, how many steps that was)."""
+    for n in range(most):
+        before, inside = at, offset - 1
+        if offset == 0:
+            before = pieces[at, BACK] - base
+            if pieces[at, BACK] < head:  # also -1: the episode began here
+                return at, offset, n
+            inside = pieces[before + 1, STEP] - pieces[before, STEP] - 1
+        if inside < 0 or ends[(pieces[before, ROW] + inside) % ends.shape[0]] & DONE:
+            return at, offset, n
+        at, offset = before, inside
+    return at, offset, most
 
 
 @native
-def _windows(pieces, base, found, offsets, counts, columns, ends, numbers, rows, following):  # pragma: no cover
+# pragma: no cover
+def _windows(pieces, base, head, tail, steps, burn_in, ends, gamma, numbers, rows, following, discounts):
     """See `StepIndex.windows`."""
-    size = ends.shape[0]
-    for i in range(found.shape[0]):
-        at, offset = found[i], offsets[i]
-        for column in range(columns[i], columns[i] + counts[i]):
+    found, offsets = _locate(pieces, base, head, tail, steps)
+    for i in range(steps.shape[0]):
+        at, offset, before = _back(pieces, base, head, found[i], offsets[i], burn_in, ends)
+        numbers[i], rows[i], following[i], discount = -1, -1, -1, 1.0
+        for column in range(burn_in - before, rows.shape[1]):
             row = pieces[at, ROW] + offset
             numbers[i, column] = pieces[at, STEP] + offset
             rows[i, column] = row
             following[i, column] = _next_row(pieces, base, at, offset)
+            end = ends[row % ends.shape[0]]
+            discount *= gamma
             offset += 1
             if offset == pieces[at + 1, STEP] - pieces[at, STEP]:
                 at, offset = _next_piece(pieces, base, at), 0
-            if at < 0 or ends[row % size] & DONE:
+            if at < 0 or end & DONE:
                 break
+        discounts[i] = 0.0 if end & TERMINATED else discount
 
 
 @native
-def _walk_back(pieces, base, head, found, offsets, ends, starts, counts):  # pragma: no cover
-    """Go back in each episode for up to counts[i] steps; write where that leads and how many steps it was."""
-    size = ends.shape[0]
-    for i in range(found.shape[0]):
-        at, offset = found[i], offsets[i]
-        starts[i] = pieces[at, STEP] + offset
-        n = 0
-        while n < counts[i]:
-            if offset == 0:
-                if pieces[at, BACK] < head:  # also -1: the episode began here
-                    break
-                at = pieces[at, BACK] - base
-                offset = pieces[at + 1, STEP] - pieces[at, STEP]
-                if offset == 0:
-                    break
-            offset -= 1
-            if ends[(pieces[at, ROW] + offset) % size] & DONE:
-                break
-            n += 1
-            starts[i] = pieces[at, STEP] + offset
-        counts[i] = n
-
-
-@native
-def _steps_left(pieces, base, found, offsets, counts):  # pragma: no cover
-    """Count the steps of each episode from this one on, including it."""
-    for i in range(found.shape[0]):
-        at = found[i]
-        n = pieces[at + 1, STEP] - pieces[at, STEP] - offsets[i]
+def _rest_of_episode(pieces, base, head, tail, whole, steps, counts):  # pragma: no cover
+    """See `StepIndex.rest_of_episode`; overwrites `steps`."""
+    found, offsets = _locate(pieces, base, head, tail, steps)
+    for i in range(steps.shape[0]):
+        at, offset, _ = _back(pieces, base, head, found[i], offsets[i], _LARGEST if whole else 0, NO_ENDS)
+        steps[i] = pieces[at, STEP] + offset
+        n = pieces[at + 1, STEP] - pieces[at, STEP] - offset
         while pieces[at, LINK] >= 0:
             at = pieces[at, LINK] - base
             n += pieces[at + 1, STEP] - pieces[at, STEP]
@@ -409,9 +359,10 @@ def _steps_left(pieces, base, found, offsets, counts):  # pragma: no cover
 
 
 @native
-def _next_rows(pieces, base, found, offsets, distances, rows):  # pragma: no cover
+def _next_rows(pieces, base, head, tail, steps, distances, rows):  # pragma: no cover
     """Find the row of the next observation of the step distances[i] later, which must exist."""
-    for i in range(found.shape[0]):
+    found, offsets = _locate(pieces, base, head, tail, steps)
+    for i in range(steps.shape[0]):
         at, offset = found[i], offsets[i] + distances[i]
         while offset >= pieces[at + 1, STEP] - pieces[at, STEP]:
             offset -= pieces[at + 1, STEP] - pieces[at, STEP]

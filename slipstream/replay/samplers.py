@@ -208,10 +208,7 @@ class HindsightSampler(UniformSampler):
     def goals(self, index: StepIndex, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (which of the batch are relabeled, the rows of their new goals)."""
         chosen = np.flatnonzero(self.rng.random(len(steps)) < self.k / (self.k + 1))
-        steps = steps[chosen]
-        if self.strategy == "episode":
-            steps = index.first_of_episode(steps)
-        reach = index.steps_left(steps)
+        steps, reach = index.rest_of_episode(steps[chosen], whole=self.strategy == "episode")
         distance = reach - 1 if self.strategy == "final" else self.rng.integers(0, reach)
         return chosen, index.next_rows(steps, distance)
 
