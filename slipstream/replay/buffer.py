@@ -13,11 +13,11 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.device_storage import DeviceStorage
-from slipstream.replay.host_storage import ColumnSettings, HostStorage
+from slipstream.replay.host_storage import HostSettings, HostStorage
 from slipstream.replay.rows import WaitingSteps
 from slipstream.replay.samplers import Sampler, make_sampler
 from slipstream.storage.codec.registry import parse_codec
-from slipstream.storage.schema import Schema, as_key, flatten
+from slipstream.storage.schema import flatten
 
 
 class ReplayBuffer:
@@ -76,11 +76,9 @@ class ReplayBuffer:
                     "give spill_dir and memory_budget together: the folder, and the bytes past which to use it"
                 )
             self.device = torch.device(device)
-            schema = Schema(ragged={as_key(k): tuple(v) for k, v in (ragged or {}).items()})
-            settings = ColumnSettings(codec, group, capacity, spills=memory_budget is not None)
-            self._storage = HostStorage(
-                schema, self.sampler, settings, self.device, capacity_bytes, kept, spill_dir, memory_budget
-            )
+            spill = None if spill_dir is None else Path(spill_dir).absolute()
+            settings = HostSettings(codec, group, capacity, capacity_bytes, kept, ragged or {}, spill, memory_budget)
+            self._storage = HostStorage(settings, self.sampler, self.device)
         else:
             refused = {"codec": codec not in ("auto", "raw"), "group": group != 1, "ragged": bool(ragged)}
             refused |= {"spill_dir": spill_dir is not None, "memory_budget": memory_budget is not None}

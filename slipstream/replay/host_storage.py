@@ -18,7 +18,7 @@ from torch import Tensor
 from slipstream.replay.index import NO_ENDS, StepIndex
 from slipstream.replay.persistence import (
     KIND,
-    Folder,
+    Files,
     FullBlock,
     RowsFile,
     open_bytes,
@@ -42,19 +42,32 @@ _SMALL_ROW = 64  # bytes: below it the bookkeeping of a row costs more than comp
 Arrays = dict[Key, np.ndarray]
 
 
-@dataclass
-class ColumnSettings:
-    """How the columns of a buffer are made. `codec` and `group` are for all keys, or dicts by key or its last names."""
+@dataclass(frozen=True)
+class HostSettings:
+    """The arguments of a `ReplayBuffer` in host memory. `codec` and `group` are for all keys, or dicts by key or its
+    last names."""
 
-    codec: str | Mapping[Any, str] = "auto"
-    group: int | Mapping[Any, int] = 1
-    capacity: int | None = None  # steps; None: the limit is in bytes
-    spills: bool = False
+    codec: str | Mapping[Any, str]
+    group: int | Mapping[Any, int]
+    capacity: int | None  # steps; None: the limit is in bytes
+    capacity_bytes: int | None
+    keys: set[str] | None  # top-level names to keep; None for the default ones
+    ragged: Mapping[Any, tuple[int | None, ...]]
+    spill_dir: Path | None  # folder for blocks past `memory_budget`
+    memory_budget: int | None
+
+    def schema(self) -> Schema:
+        """Return that of an empty buffer."""
+        return Schema(ragged={as_key(key): tuple(largest) for key, largest in self.ragged.items()})
 
     def new(self, spec: KeySpec) -> BlockColumn | RawColumn:
         """Return a column for this key: blocks, or plain rows if compression is not wanted or cannot save anything."""
         codec = self.codec_of(spec.key)
-        if spec.row_bytes >= _SMALL_ROW and spec.key not in OUTCOMES and (codec != "raw" or self.spills):
+        if (
+            spec.row_bytes >= _SMALL_ROW
+            and spec.key not in OUTCOMES
+            and (codec != "raw" or self.memory_budget is not None)
+        ):
             return BlockColumn(spec.shape, spec.dtype, codec, _choose(self.group, spec.key, 1))
         return self.plain(spec)
 
@@ -81,7 +94,7 @@ class Memory:
     """The contents of a buffer: rows of all keys with one numbering. A load replaces all of it at once."""
 
     schema: Schema
-    settings: ColumnSettings
+    settings: HostSettings
     columns: dict[Key, BlockColumn | RawColumn] = field(default_factory=dict)
     ends: RawColumn = field(default_factory=lambda: RawColumn((), np.uint8))  # end flags by row
     index: StepIndex = field(default_factory=StepIndex)
@@ -232,39 +245,16 @@ class HostStorage:
     Whoever adds or removes rows holds `writing`. `lock` guards the index, the sampler, the pending observations and the
     plain rows, for microseconds. A draw finds and reads these with the lock held, and decodes blocks without it: those
     it has found stay as long as it holds their view.
-
-    Args:
-        schema: the keys, fixed by the first data.
-        sampler: draws the steps.
-        settings: how columns are made.
-        device: of the batches.
-        capacity_bytes: limit of the memory, if `settings.capacity` is None.
-        keys: top-level names to keep; None for the default ones.
-        spill_dir: folder for blocks past `memory_budget`.
-        memory_budget: bytes of memory after which blocks move to `spill_dir`.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        sampler: Sampler,
-        settings: ColumnSettings,
-        device: torch.device,
-        capacity_bytes: int | None,
-        keys: set[str] | None,
-        spill_dir: str | Path | None,
-        memory_budget: int | None,
-    ) -> None:
+    def __init__(self, settings: HostSettings, sampler: Sampler, device: torch.device) -> None:
         self.sampler, self.device = sampler, device
-        self.capacity, self.capacity_bytes = settings.capacity, capacity_bytes
-        self.memory = Memory(schema, settings)
+        self.capacity, self._budget = settings.capacity, settings.memory_budget
+        self.memory = Memory(settings.schema(), settings)
         self.writing = threading.RLock()
         self.lock = threading.Lock()
-        self._keys = keys
         self._closed = False
-        self._folders: dict[Path, Folder] = {}
-        self._spill_dir = None if spill_dir is None else Path(spill_dir).absolute()
-        self._budget = memory_budget
+        self._folders: dict[Path, Files] = {}
         self._after_spill = 0  # memory that the last spill could not free
         self._spilled_files = 0
         self._spiller = BackgroundWorker("spilling to disk", restart_after_fork=True)
@@ -275,8 +265,8 @@ class HostStorage:
         """See `ReplayBuffer.extend`; `keys` are those to keep, if not the buffer's."""
         with self.writing:
             memory, schema = self.memory, dataclasses.replace(self.memory.schema)  # refused data do not fix the keys
-            most = None if self.capacity_bytes is None else _MOST_WAITING
-            parts = StreamBatch.read(batch, schema, keys or self._keys, most)
+            most = None if memory.settings.capacity_bytes is None else _MOST_WAITING
+            parts = StreamBatch.read(batch, schema, keys or memory.settings.keys, most)
             steps = sum(part.steps for part in parts)
             if self.capacity is not None and steps > self.capacity:
                 raise ValueError(
@@ -296,7 +286,7 @@ class HostStorage:
         """See `ReplayBuffer.add`."""
         with self.writing:
             memory, schema = self.memory, dataclasses.replace(self.memory.schema)
-            rows = read_episode(episode, schema, self._keys, self.capacity, memory.index.tail)
+            rows = read_episode(episode, schema, memory.settings.keys, self.capacity, memory.index.tail)
             self._make_room(rows.steps)
             self._append(rows, memory.pending, schema)
             self._fit_bytes()
@@ -342,7 +332,7 @@ class HostStorage:
         Data that arrive faster than the background seals wait for it: raw blocks must not evict others. The less room
         there is, the fewer may wait.
         """
-        limit, index = self.capacity_bytes, self.memory.index
+        limit, index = self.memory.settings.capacity_bytes, self.memory.index
         if limit is None:
             return
         blocks = [column for column in self.memory.columns.values() if isinstance(column, BlockColumn)]
@@ -473,18 +463,19 @@ class HostStorage:
 
     def _save(self, path: Path) -> tuple[Path | None, list[FullBlock]]:
         """Write a save; return the new file of rows, if there is one, and its full blocks. Hold `writing`."""
-        before = self._folders.get(path, Folder())
+        before = self._folders.get(path, [])
         self._folders[path], rows, full = write_save(path, before, self.memory, self.sampler, self.lock)
         return rows, full
 
-    def load(self, folder: Path, max_bytes: int | None = None) -> None:
-        """See `ReplayBuffer.load`. If it cannot be read, nothing changes."""
+    def load(self, folder: Path, max_bytes: int | None = None, draws: bool = True) -> None:
+        """See `ReplayBuffer.load`. If it cannot be read, nothing changes. Without `draws` the sampler begins anew, and
+        may be another one."""
         path = folder.absolute()
         reader = Reader(path, max_bytes=max_bytes)
         with self.writing:
             files, saved, state = open_save(path, reader)
             reader.name = str(path)
-            self._replace(files, state, reader)
+            self._replace(files, state, reader, draws)
             self._folders = {path: saved}
             self._after_spill = self.nbytes
 
@@ -493,22 +484,24 @@ class HostStorage:
         with self.writing:
             return {"replay": torch.from_numpy(write_bytes(self.memory, self.sampler, self.lock))}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `ReplayBuffer.load_state_dict`. If it cannot be read, nothing changes."""
+    def load_state_dict(self, state: Mapping[str, Any], draws: bool = True) -> None:
+        """See `ReplayBuffer.load_state_dict`, and `load`."""
         reader = Reader("the state of the replay buffer")
         with reader.parsing("the state dict"):
             data = state["replay"].detach().cpu().contiguous().numpy()
         with self.writing:
-            self._replace(*open_bytes(data, reader), reader)
+            self._replace(*open_bytes(data, reader), reader, draws)
             self._folders.clear()
 
-    def _replace(self, files: list[RowsFile], state: Any, reader: Reader) -> None:
-        """Use the contents of these files from now on. Hold `writing`."""
-        memory = Memory(Schema(ragged=self.memory.schema.ragged), self.memory.settings)
+    def _replace(self, files: list[RowsFile], state: Any, reader: Reader, draws: bool) -> None:
+        """Use the contents of these files from now on, and with `draws` their sampler's state. Hold `writing`."""
+        memory = Memory(self.memory.settings.schema(), self.memory.settings)
         sampler = copy.deepcopy(self.sampler)
         sampler.restart()
         with reader.parsing("the saved buffer"):
             restore(memory, files, reader)
+        with reader.parsing("the state"):
+            state = state if draws else {**state, "sampler": sampler.state_dict()}
         restore_state(memory, sampler, state, reader)
         index = memory.index
         if self.capacity is not None and len(index) and index.head_for(self.capacity) == index.tail:
@@ -543,12 +536,12 @@ class HostStorage:
         return self.nbytes > max(times * self._budget, self._after_spill + times * least)
 
     def _spill(self) -> None:
-        assert self._spill_dir is not None
         columns = [c for c in self.memory.columns.values() if isinstance(c, BlockColumn)]
         while any(c.waiting_bytes for c in columns) and not self._is_over(2) and not self._closed:
             threading.Event().wait(0.01)  # blocks are being sealed: nobody waits for this
         with self.writing:
-            path, full = self._save(self._spill_dir)
+            assert self.memory.settings.spill_dir is not None
+            path, full = self._save(self.memory.settings.spill_dir)
             if path is not None:
                 container = TensorFile.open(path, KIND)
                 for key, first_row, section in full:

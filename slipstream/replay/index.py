@@ -197,7 +197,7 @@ class StepIndex:
         return self._complete[1]
 
     @property
-    def _table(self) -> tuple[Any, ...]:
+    def _table(self) -> tuple[np.ndarray, int, int, int]:
         """What the native loops take first."""
         return self._pieces, self._base, self.head, self.tail
 

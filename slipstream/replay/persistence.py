@@ -13,7 +13,6 @@ import contextlib
 import re
 import threading
 import uuid
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,7 @@ LIST_FILE = "replay.slip"
 _ROWS_FILE = re.compile(r"rows-[0-9a-f]{32}\.slip")
 
 FullBlock = tuple[Key, int, int]  # the key, the first row, the section of the file
-
-
-@dataclass(frozen=True)
-class Folder:
-    """The state of one folder, as this buffer last saved it."""
-
-    piece: int = 0  # the first piece that is not in its files
-    files: list[list[Any]] = field(default_factory=list)  # [name, one past its last piece]
+Files = list[list[Any]]  # of a folder, as this buffer last saved it: [name, one past its last piece]
 
 
 # --- contents as pieces of a file and back
@@ -150,7 +142,7 @@ def _restore_blocks(
         data = file.view(section)
         reader.claim(data.nbytes, show(spec.key))
         header = column.add_block(data)
-        if memory.settings.spills and file.is_file and header.rows == header.block_rows:
+        if memory.settings.memory_budget is not None and file.is_file and header.rows == header.block_rows:
             column.relocate(row, file, section)
             reader.claim(-data.nbytes)
     return column
@@ -201,17 +193,17 @@ def restore_state(memory: Memory, sampler: Sampler, state: Any, reader: Reader) 
 
 
 def write_save(
-    path: Path, folder: Folder, memory: Memory, sampler: Sampler, lock: threading.Lock
-) -> tuple[Folder, Path | None, list[FullBlock]]:
-    """Save into a folder what is new since `folder`; return its new state, the file of rows, if one was needed, and the
-    full blocks in it."""
+    path: Path, files: Files, memory: Memory, sampler: Sampler, lock: threading.Lock
+) -> tuple[Files, Path | None, list[FullBlock]]:
+    """Save into a folder what `files` lack; return its files, the new one of rows, if it was needed, and the full
+    blocks in that."""
     prepare_folder(path)
-    files = [f for f in folder.files if f[1] > memory.index.head]
+    files = [f for f in files if f[1] > memory.index.head]
     if not all((path / name).is_file() for name, _ in files):  # removed, or another buffer was saved here
-        folder, files = Folder(), []
+        files = []
     rows: Path | None = None
     full: list[FullBlock] = []
-    first, last = max(folder.piece, memory.index.head), memory.index.tail
+    first, last = files[-1][1] if files else memory.index.head, memory.index.tail
     if last > first:
         rows = path / f"rows-{uuid.uuid4().hex}.slip"
         with atomic_file(rows) as file:
@@ -228,7 +220,7 @@ def write_save(
         if _ROWS_FILE.fullmatch(other.name) and other.name not in kept:
             with contextlib.suppress(OSError):  # gone meanwhile, or a folder
                 other.unlink()
-    return Folder(max(folder.piece, last), files), rows, full
+    return files, rows, full
 
 
 def write_bytes(memory: Memory, sampler: Sampler, lock: threading.Lock) -> np.ndarray:
@@ -249,8 +241,8 @@ def open_bytes(data: np.ndarray, reader: Reader) -> tuple[list[RowsFile], Any]:
         return files, load_state(container, container.head["state"])
 
 
-def open_save(path: Path, reader: Reader) -> tuple[list[RowsFile], Folder, Any]:
-    """Return (files of rows, the folder, the state) of the last save. Raises FileNotFoundError if there is none."""
+def open_save(path: Path, reader: Reader) -> tuple[list[RowsFile], Files, Any]:
+    """Return (files of rows, their list, the state) of the last save. Raises FileNotFoundError if there is none."""
     reader.name = str(path / LIST_FILE)
     container = TensorFile.open(path / LIST_FILE, KIND, reader=reader)
     with reader.parsing("the list of files"):
@@ -259,6 +251,5 @@ def open_save(path: Path, reader: Reader) -> tuple[list[RowsFile], Folder, Any]:
             if not _ROWS_FILE.fullmatch(reader.text(name, "a file")):
                 reader.fail(f"{name!r} is not the name of a file of rows")
             reader.integer(last, "a piece")
-    files = [RowsFile.open(path / name, reader) for name, _ in listed]
-    with reader.parsing("the list of files"):
-        return files, Folder(listed[-1][1] if listed else 0, listed), load_state(container, container.head["state"])
+        state = load_state(container, container.head["state"])
+    return [RowsFile.open(path / name, reader) for name, _ in listed], listed, state
