@@ -20,7 +20,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.persistence import KIND
-from slipstream.replay.rows import END_KEYS, VALID, find_ends, is_shifted_view, make_batch, split_batch
+from slipstream.replay.rows import END_KEYS, REWARD, VALID, find_ends, is_shifted_view, make_batch, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
 from slipstream.sim.random import restore_generator
 from slipstream.storage.files import atomic_file, prepare_folder
@@ -239,6 +239,19 @@ class FrameRing:
         """Return whether the step after `time` belongs to the same episode and may be sampled."""
         return ~self.done[time % self.slots, env] & (self.number_at(time + 1, env) >= 0)
 
+    def windows(self, time: Tensor, env: Tensor, length: int, burn_in: int = 0) -> tuple[Tensor, ...]:
+        """Return (times, environments, step numbers, mask), each [B, burn_in + length]: the steps are in column
+        `burn_in`, and the mask is True for steps of their episodes."""
+        times = time.unsqueeze(1) + torch.arange(-burn_in, length, device=self._device)
+        envs = env.unsqueeze(1).expand_as(times)
+        numbers, follows = self.number_at(times, envs), self.follows(times, envs)
+        mask = torch.ones_like(follows)
+        for k in range(burn_in + 1, burn_in + length):
+            mask[:, k] = mask[:, k - 1] & follows[:, k - 1]
+        for k in range(burn_in - 1, -1, -1):
+            mask[:, k] = mask[:, k + 1] & (numbers[:, k] >= 0) & follows[:, k]
+        return times, envs, numbers, mask
+
 
 class DeviceStorage:
     """A ring of frames on `device`, for uniform and prioritised sampling; episodes cannot be sampled complete.
@@ -340,15 +353,7 @@ class DeviceStorage:
         with self._turn():
             ring = self._filled()
             steps, weight = self._draw(ring, number)
-            time, env = ring.locate(steps)
-            times = time.unsqueeze(1) + torch.arange(-burn_in, length, device=self.device)
-            envs = env.unsqueeze(1).expand_as(times)
-            numbers, follows = ring.number_at(times, envs), ring.follows(times, envs)
-            mask = torch.ones_like(follows)
-            for k in range(burn_in + 1, burn_in + length):
-                mask[:, k] = mask[:, k - 1] & follows[:, k - 1]
-            for k in range(burn_in - 1, -1, -1):
-                mask[:, k] = mask[:, k + 1] & (numbers[:, k] >= 0) & follows[:, k]
+            times, envs, numbers, mask = ring.windows(*ring.locate(steps), length, burn_in)
             tensors = {}
             for key, spec in self._schema.specs.items():
                 for name, at in ((key, times), (spec.next_key, times + 1)):
@@ -373,8 +378,16 @@ class DeviceStorage:
         tensors = {key: ring.read(key, time, env) for key in ring.columns}
         last = time
         if n_step > 1:
-            tensors["reward",], last = _sum_rewards(ring, time, env, n_step, gamma)
+            if REWARD not in tensors:
+                raise KeyError("n_step > 1 sums the key 'reward', which this buffer does not have")
+            total = tensors[REWARD] if tensors[REWARD].is_floating_point() else tensors[REWARD].to(torch.float32)
+            times, _, _, mask = ring.windows(time, env, n_step)
+            for k in range(1, n_step):
+                more = ring.read(REWARD, times[:, k], env).to(total.dtype) * gamma**k
+                total = total + torch.where(mask[:, k].view(-1, *[1] * (more.ndim - 1)), more, 0)
+            last = time + mask.sum(1) - 1
             tensors |= {key: ring.read(key, last, env) for key in END_KEYS if key in ring.columns}
+            tensors[REWARD] = total
         for key, spec in self._schema.specs.items():
             if spec.next_key is not None:
                 tensors[spec.next_key] = ring.read(key, last + 1, env)
@@ -492,22 +505,6 @@ class DeviceStorage:
             for tensor in self.ring.tensors().values():
                 tensor.record_stream(torch.cuda.current_stream(self.device))
         self.ring = None
-
-
-def _sum_rewards(ring: FrameRing, time: Tensor, env: Tensor, n_step: int, gamma: float) -> tuple[Tensor, Tensor]:
-    """Return (discounted sums of rewards, times of the last steps summed)."""
-    if ("reward",) not in ring.columns:
-        raise KeyError("n_step > 1 sums the key 'reward', which this buffer does not have")
-    total = ring.read(("reward",), time, env)
-    if not total.is_floating_point():
-        total = total.to(torch.float32)
-    last, alive = time, torch.ones_like(time, dtype=torch.bool)
-    for k in range(1, n_step):
-        alive = alive & ring.follows(last, env)
-        last = last + alive
-        more = ring.read(("reward",), last, env).to(total.dtype) * gamma**k
-        total = total + torch.where(alive.view(-1, *[1] * (more.ndim - 1)), more, 0)
-    return total, last
 
 
 def _check_view(key: Key, now: Tensor, after: Tensor, valid: Tensor) -> None:
