@@ -126,7 +126,8 @@ class Memory:
         """Return a stream of `number` environments; a new one is kept once a batch of it is written."""
         stream = self.streams.get(name)
         if stream is None:
-            return StreamState.begin(sum(len(s.done) for s in self.streams.values()), number)
+            first = sum(len(s.done) for s in self.streams.values())
+            return StreamState(first, np.full(number, -1), np.zeros(number, bool))
         if len(stream.done) != number:
             raise ValueError(
                 f"stream {name!r} had {len(stream.done)} environments and now has {number}: use another stream"

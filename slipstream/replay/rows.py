@@ -225,7 +225,7 @@ def _episode_arrays(
     for key, value in given.items():
         if keys is not None and key[0] not in keys and key[0] != "next" and key[-1].removeprefix("next_") not in keys:
             continue
-        if (largest := schema.ragged.get(key) or schema.ragged.get(_base_of(key) or ())) is not None:
+        if (largest := schema.ragged.get(key) or schema.ragged.get(_base_of(key))) is not None:
             arrays[key], arrays[sizes_key(key)] = pad(key, value, largest)
             dtypes[key], dtypes[sizes_key(key)] = torch.from_numpy(arrays[key][:0]).dtype, torch.int32
         else:
@@ -237,11 +237,11 @@ def _episode_arrays(
     return arrays, dtypes
 
 
-def _base_of(key: Key) -> Key | None:
-    """Return K of the keys `next_K` and ("next", K)."""
+def _base_of(key: Key) -> Key:
+    """Return K of the keys `next_K` and ("next", K); of others nothing."""
     if key[0] == "next" and len(key) > 1:
         return key[1:]
-    return (*key[:-1], key[-1].removeprefix("next_")) if key[-1].startswith("next_") else None
+    return (*key[:-1], key[-1].removeprefix("next_")) if key[-1].startswith("next_") else ()
 
 
 def _take_nexts(
@@ -252,14 +252,11 @@ def _take_nexts(
     found: dict[Key, np.ndarray] = {}
     for key in list(arrays):
         base = _base_of(key)
-        if base is None or base not in arrays or len(arrays[key]) != length or len(arrays[base]) != length:
-            continue
-        same_kind = arrays[key].shape == arrays[base].shape and dtypes[key] == dtypes[base]
-        if key in schema.specs:
-            continue  # it was a key of its own at the first add
-        if not same_kind and not schema.specs:
-            continue
-        if not same_kind:
+        if base not in arrays or key in schema.specs or not len(arrays[key]) == len(arrays[base]) == length:
+            continue  # those in the schema were keys of their own at the first add
+        if arrays[key].shape != arrays[base].shape or dtypes[key] != dtypes[base]:
+            if not schema.specs:
+                continue
             raise ValueError(
                 f"{show(key)} and {show(base)} have different shapes or dtypes, at the first add they had the same"
             )
@@ -342,11 +339,6 @@ class StreamState:
     first: int  # number of its first environment
     last_piece: np.ndarray  # int64 [N]: the piece that continues; -1: none
     done: np.ndarray  # bool [N]: the last step ended its episode
-
-    @classmethod
-    def begin(cls, first: int, number: int) -> StreamState:
-        """Return `number` new environments."""
-        return cls(first, np.full(number, -1), np.zeros(number, bool))
 
 
 def split_batch(

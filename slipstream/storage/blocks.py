@@ -209,7 +209,7 @@ class BlockColumn:
         self._write = threading.RLock()  # held by whoever appends, adds, evicts or flushes
         self._pending: deque[int] = deque()  # full blocks that wait to be sealed
         self._sealing = 0  # blocks that are being sealed
-        self._memory = self._coded_bytes = self._coded_rows = self._raw_blocks = 0
+        self._memory = self._raw_blocks = 0
         self._error: BaseException | None = None
         self._closed = False
 
@@ -269,7 +269,7 @@ class BlockColumn:
             while self._sealing:
                 self._sealed.wait()
             self._view = View(self.tail // self.block_rows, [], np.empty(0, np.int64), self.tail, self.tail)
-            self._memory = self._coded_bytes = self._coded_rows = self._raw_blocks = 0
+            self._memory = self._raw_blocks = 0
         self._check_state(closing=True)
 
     def __enter__(self) -> BlockColumn:
@@ -377,19 +377,20 @@ class BlockColumn:
         """What is held and in which form, and how sealing goes."""
         with self._lock:
             view, frame_bytes = self._view, self.coder.frame_bytes
-            coded_bytes = self._coded_rows * frame_bytes
-            sealed = sum(block.header.rows for block in view.blocks if block.sealed)
+            coded = [(block.header.rows, block) for block in view.blocks if block.nbytes]
+            coded_rows, stored = sum(rows for rows, _ in coded), sum(block.nbytes for _, block in coded)
+            sealed = sum(rows for rows, block in coded if block.sealed)
             return {
                 "codec": self._choice.name,
                 "rows": view.high - view.low,
                 "raw_bytes": (view.high - view.low) * frame_bytes,
-                "stored_bytes": self._coded_bytes,
+                "stored_bytes": stored,
                 "nbytes": self.nbytes,
-                "ratio": self._coded_bytes / coded_bytes if coded_bytes else 1.0,
+                "ratio": stored / (coded_rows * frame_bytes) if coded else 1.0,
                 "blocks": len(view.blocks),
                 "sealed_rows": sealed,
-                "quick_rows": self._coded_rows - sealed,
-                "open_rows": view.high - view.first * self.block_rows - self._coded_rows,
+                "quick_rows": coded_rows - sealed,
+                "open_rows": view.high - view.first * self.block_rows - coded_rows,
                 "backlog_bytes": (len(self._pending) + self._sealing) * self.block_rows * frame_bytes,
                 "relocated_bytes": sum(block.nbytes for block in view.blocks if block.file is not None),
             }
@@ -422,11 +423,7 @@ class BlockColumn:
     def _count(self, block: Block, times: int) -> None:
         """Add a block to the sums, or take it away with `times=-1`. Hold `_lock`."""
         self._memory += times * block.memory
-        if block.nbytes:
-            self._coded_bytes += times * block.nbytes
-            self._coded_rows += times * block.header.rows
-        else:
-            self._raw_blocks += times
+        self._raw_blocks += times * (block.nbytes == 0)
 
     def _put(self, number: int, block: Block) -> None:
         """Let the column have this block, in lists of its own: readers keep those they have. Hold `_lock`."""

@@ -58,18 +58,14 @@ class Schema:
         """
         if not self.specs:
             self.specs = {key: _spec(key, *form, nexts.get(key)) for key, form in forms.items()}
-        for key, spec in self.specs.items():
-            if key not in forms:
-                raise KeyError(f"{show(key)} is missing: every add must have the keys of the first ({self.names()})")
-            if spec.next_key is not None and key not in nexts:
-                raise KeyError(
-                    f"{show(spec.next_key)} is missing: the first add had the next observation of {show(key)}"
-                )
-            if spec.next_key is None and key in nexts:
-                raise KeyError(f"{show(key)} comes with its next observation, at the first add it did not")
+        # later data may have the next observations under other names
+        names = {key: self.specs[key].next_key if key in self.specs else None for key in nexts}
+        given = {*forms, *(names[key] or name for key, name in nexts.items())}
+        expected = {key for spec in self.specs.values() for key in (spec.key, spec.next_key) if key is not None}
+        for key in sorted(expected ^ given):
+            wrong = "missing" if key in expected else "new"
+            raise KeyError(f"{show(key)} is {wrong}: every add must have the keys of the first ({self.names()})")
         for key, (shape, dtype) in forms.items():
-            if key not in self.specs:
-                raise KeyError(f"{show(key)} is new: every add must have the keys of the first ({self.names()})")
             spec = self.specs[key]
             if shape != spec.shape:
                 raise ValueError(
