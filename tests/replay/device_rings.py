@@ -13,9 +13,9 @@ def ring(capacity, **settings):
     return ReplayBuffer(capacity, storage="ring", **settings)
 
 
-def filled(seed, number=3, capacity=200, batches=25, end=0.1, **settings):
+def filled(seed, number=3, capacity=200, batches=25, end=0.1, storage="ring", **settings):
     rng = np.random.default_rng(seed)
-    worlds, buffer = Worlds(number, seed, end), ring(capacity, seed=seed, **settings)
+    worlds, buffer = Worlds(number, seed, end), ReplayBuffer(capacity, storage=storage, seed=seed, **settings)
     for _ in range(batches):
         buffer.extend(worlds.batch(int(rng.integers(1, 12))))
     return buffer, {step.observation: step for batch in worlds.steps for step in batch}

@@ -14,55 +14,6 @@ from slipstream.replay import HindsightSampler, PrioritizedSampler, ReplayBuffer
 from slipstream.replay.device_storage import DeviceStorage, FrameRing
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
-def test_transitions_are_those_of_the_worlds(seed, sampler):
-    buffer, steps = filled(seed, sampler=sampler)
-    drawn = buffer.sample(256)
-    for k in range(256):
-        step = steps[bits(drawn["observation", "x"][k])]
-        assert bits(drawn["next", "observation", "x"][k]) == step.successor
-        values = tuple(drawn[key][k].item() for key in ("action", "reward", "terminated", "truncated"))
-        assert values == (step.action, pytest.approx(step.reward), step.terminated, step.truncated)
-        assert drawn["discount"][k] == pytest.approx(0.0 if step.terminated else 0.99)
-    assert torch.equal(buffer.get(drawn["index"])["action"], drawn["action"])
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_n_steps_go_as_far_as_the_episode_and_what_is_drawable(seed):
-    buffer, steps = filled(seed)
-    drawn = buffer.sample(128, n_step=4, gamma=0.9)
-    for k in range(128):
-        window = [steps[bits(drawn["observation", "x"][k])]]
-        while bits(drawn["next", "observation", "x"][k]) != window[-1].successor:
-            assert not window[-1].done
-            window.append(steps[window[-1].successor])
-        assert len(window) <= 4
-        known = steps.get(window[-1].successor)
-        stopped = (
-            window[-1].done or known is None or known.successor not in steps
-        )  # the newest step waits for its stream to go on
-        assert len(window) == 4 or stopped
-        assert drawn["reward"][k] == pytest.approx(sum(0.9**j * s.reward for j, s in enumerate(window)), abs=1e-5)
-        assert drawn["discount"][k] == pytest.approx(0.0 if window[-1].terminated else 0.9 ** len(window))
-
-
-def test_slices_stay_within_an_episode():
-    buffer, steps = filled(2)
-    drawn = buffer.sample_slices(64, 5, burn_in=3)
-    assert drawn["mask"][:, 3].all()
-    for k in range(64):
-        for j in range(8):
-            x = drawn["observation", "x"][k, j]
-            if not drawn["mask"][k, j]:
-                assert not x.any()
-                continue
-            step = steps[bits(x)]
-            assert bits(drawn["next", "observation", "x"][k, j]) == step.successor
-            if j < 7 and drawn["mask"][k, j + 1]:
-                assert bits(drawn["observation", "x"][k, j + 1]) == step.successor and not step.done
-
-
 def test_every_drawable_step_comes_equally_often():
     buffer, _ = filled(1, end=0.3)
     drawn = buffer.sample(200 * len(buffer))["index"].numpy()

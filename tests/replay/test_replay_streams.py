@@ -65,20 +65,6 @@ def test_a_batch_whose_next_is_no_view_may_reset_within_the_step():
     assert drawn["discount"].tolist()[:3] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_n_step_returns_stop_at_the_end_of_the_episode_and_at_what_is_known(seed):
-    buffer, steps = filled(seed)
-    drawn = buffer.sample(128, n_step=4, gamma=0.9)
-    for k, i in enumerate(drawn["index"].tolist()):
-        window = [s for s in steps[i:] if s.episode == steps[i].episode][:4]
-        assert drawn["reward"][k] == pytest.approx(sum(0.9**j * s.reward for j, s in enumerate(window)), abs=1e-5)
-        assert drawn["discount"][k] == pytest.approx(0.0 if window[-1].terminated else 0.9 ** len(window))
-        assert drawn["next", "observation", "x"][k].numpy().tobytes() == window[-1].successor
-        assert drawn["terminated"][k] == window[-1].terminated
-        assert drawn["truncated"][k] == window[-1].truncated
-        assert drawn["observation", "x"][k].numpy().tobytes() == steps[i].observation
-
-
 @pytest.mark.parametrize("draw", [lambda b: b.sample_slices(2, 2), lambda b: b.sample_slices(2, 1, burn_in=1)])
 def test_two_slices_of_two_steps_are_zero_only_where_there_is_no_step(draw):
     buffer = ReplayBuffer(100)
@@ -87,24 +73,6 @@ def test_two_slices_of_two_steps_are_zero_only_where_there_is_no_step(draw):
     assert drawn["mask"].sum(1).tolist() == [1, 1]
     for key, value in (("x", 1.0), (("next", "x"), 2.0), ("reward", 3.0)):
         assert torch.equal(drawn[key].reshape(2, 2), value * drawn["mask"].double())
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_slices_are_consecutive_steps_of_one_episode_with_their_burn_in(seed):
-    buffer, steps = filled(seed)
-    drawn = buffer.sample_slices(64, 5, burn_in=3)
-    for k, ids in enumerate(drawn["index"].tolist()):
-        episode = [i for i in live(buffer, steps) if steps[i].episode == steps[ids[3]].episode]
-        at = episode.index(ids[3])
-        expected = [-1] * max(0, 3 - at) + episode[max(0, at - 3) : at + 5]
-        assert ids == expected + [-1] * (8 - len(expected))
-        for j, i in enumerate(ids):
-            assert drawn["mask"][k, j] == (i >= 0)
-            x, after = drawn["observation", "x"][k, j], drawn["next", "observation", "x"][k, j]
-            if i >= 0:
-                assert (x.numpy().tobytes(), after.numpy().tobytes()) == (steps[i].observation, steps[i].successor)
-            else:
-                assert not x.any() and not after.any()
 
 
 def test_whole_episodes_come_whole_and_evenly():
