@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from device_rings import bits, filled
+from device_rings import bits, counting, filled
+
+from slipstream.replay import ReplayBuffer
 
 
 class History:
@@ -75,3 +77,22 @@ def test_slices_are_consecutive_steps_of_one_episode(storage, sampler, seed):
             else:
                 assert (bits(x[k, j]), bits(after[k, j])) == (step.observation, step.successor)
                 assert drawn["index"][k, j] == history.held[step.observation]
+
+
+@pytest.mark.parametrize("how", ["add", "extend", "ring"])
+def test_an_end_stops_a_draw_also_where_the_observations_continue(how):
+    batch = counting(0, 1, 9)
+    batch["terminated"][0, 3] = True
+    buffer = ReplayBuffer(100, storage="ring" if how == "ring" else "cpu")
+    if how == "add":
+        buffer.add({"x": torch.arange(10.0), "reward": batch["reward"][0], "terminated": batch["terminated"][0]})
+    else:
+        buffer.extend(batch)
+    drawn = buffer.get(torch.arange(8), n_step=3, gamma=1)
+    assert drawn["reward"].tolist() == [3, 6, 5, 3, 15, 18, 21 if how != "ring" else 13, 15 if how != "ring" else 7]
+    assert drawn["discount"].tolist() == [1, 0, 0, 0, 1, 1, 1, 1]
+    slices = buffer.sample_slices(100, 2, burn_in=2)["index"]
+    assert {tuple(x) for x in slices.tolist() if 2 <= x[2] <= 5} == {
+        *((0, 1, 2, 3), (1, 2, 3, -1)),
+        *((-1, -1, 4, 5), (-1, 4, 5, 6)),
+    }
