@@ -343,18 +343,15 @@ class BlockColumn:
         if not hasattr(os, "pread"):  # the kernels cannot read files: it stays in memory
             return
         fd, offset, nbytes = file.place(section)
-        start = file.view(section, HEADER_BYTES + 8 * -(-self.block_rows // self.group))
-        header = read_header(start, nbytes)
-        self.coder.check(header)
-        data = block_in_file(start, fd, offset)
         number = first_row // self.block_rows
         with self._write, self._lock:
-            inside = 0 <= number - self._view.first < len(self._view.blocks)
-            if header.first_row != number * self.block_rows or not inside:
-                raise ValueError(f"no block begins at row {header.first_row}")
-            if self._block(number).nbytes != header.nbytes:
+            if not 0 <= number - self._view.first < len(self._view.blocks):
+                raise ValueError(f"no block begins at row {first_row}")
+            block = self._block(number)
+            if block.nbytes != nbytes:
                 raise ValueError(f"block {number} is not coded as given: flush first, and give the bytes of blocks()")
-            self._put(number, Block(data, header.nbytes, header.sealed, file, section))
+            data = block_in_file(block.data, fd, offset)  # header and table are those in memory
+            self._put(number, block._replace(data=data, file=file, section=section))
 
     # --- what it holds
 

@@ -174,30 +174,6 @@ def decode_requests(payload, length, codec, frames, frame_bytes, width, first, r
 
 
 @inner
-def code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
-    """Write table and groups of a block of `rows` frames at `block`, after the header; return the bytes of the
-    groups."""
-    groups = (rows + group - 1) // group
-    payload = block + HEADER_BYTES + 8 * groups
-    place = 0
-    for g in range(groups):
-        frames = min(group, rows - g * group)
-        begin = source + g * group * frame_bytes
-        coded, flag = -1, 0
-        if codec != 0:
-            coded = encode_group(begin, frames, frame_bytes, width, codec, level, state, payload + place, scratch)
-        if coded < 0:
-            coded, flag = frames * frame_bytes, RAW_GROUP
-            memcpy(payload + place, begin, coded)
-        store32(block + HEADER_BYTES + 8 * g, place | flag)
-        store32(block + HEADER_BYTES + 8 * g + 4, kernels.checksum(payload + place, coded))
-        place += coded
-    store64(payload + place, 0)
-    store64(payload + place + 7, 0)
-    return place
-
-
-@inner
 def warm(table, first_block, block_rows, frame_bytes, rows, begin, stop, low, high, lines):
     """Prefetch all that the requests will read: their groups are far apart, and one miss takes as long as decoding a
     small one."""
@@ -311,10 +287,28 @@ def _entries(stamp):
 
     @nb.njit(word(*[word] * 10), nogil=True, cache=True, error_model="numpy")
     def encode_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch):
-        """Run `code_block`."""
+        """Write table and groups of a block of `rows` frames at `block`, after the header; return the bytes of the
+        groups."""
         if stamp < 0:
             return -1
-        return code_block(source, rows, group, frame_bytes, width, codec, level, state, block, scratch)
+        groups = (rows + group - 1) // group
+        payload = block + HEADER_BYTES + 8 * groups
+        place = 0
+        for g in range(groups):
+            frames = min(group, rows - g * group)
+            begin = source + g * group * frame_bytes
+            coded, flag = -1, 0
+            if codec != 0:
+                coded = encode_group(begin, frames, frame_bytes, width, codec, level, state, payload + place, scratch)
+            if coded < 0:
+                coded, flag = frames * frame_bytes, RAW_GROUP
+                memcpy(payload + place, begin, coded)
+            store32(block + HEADER_BYTES + 8 * g, place | flag)
+            store32(block + HEADER_BYTES + 8 * g + 4, kernels.checksum(payload + place, coded))
+            place += coded
+        store64(payload + place, 0)
+        store64(payload + place + 7, 0)
+        return place
 
     signature = word(words, word, word, word, word, words, words, word, nb.boolean, word, word, word, word)
 

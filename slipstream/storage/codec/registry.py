@@ -70,7 +70,7 @@ HEADER_BYTES = 64
 # magic, codec, width, flags, -, first_row, rows, group, block_rows, frame_bytes, nbytes, bytes of the groups, checksum
 # of header and table
 HEADER = struct.Struct("<IBBBBqIIIIQII")
-AT_CODEC, AT_WIDTH, AT_FLAGS, AT_ROWS, AT_GROUP, AT_FRAME, AT_CODED, AT_CHECKSUM = 4, 5, 6, 16, 20, 28, 40, 44
+AT_CODEC, AT_WIDTH, AT_FLAGS, AT_ROWS, AT_GROUP, AT_CODED, AT_CHECKSUM = 4, 5, 6, 16, 20, 40, 44
 SEALED = 1  # flag: coded with the slow setting
 IN_FILE = (
     2  # flag: after the table come the descriptor of a file and where the groups are in it; never leaves the process
@@ -136,16 +136,10 @@ def header_of(block: np.ndarray) -> BlockHeader:
     return BlockHeader(codec, width, bool(flags & SEALED), *sizes)
 
 
-def read_header(buffer: np.ndarray | bytes | memoryview, nbytes: int | None = None) -> BlockHeader:
-    """Return the header of a block, checked with its table of groups. Raises CodecError.
-
-    Args:
-        buffer: the block, or its beginning with the table.
-        nbytes: of the block, if these are not all.
-    """
-    data = np.frombuffer(buffer, np.uint8)
-    nbytes = data.size if nbytes is None else nbytes
-    if data.size < HEADER_BYTES or nbytes < HEADER_BYTES + SPARE:
+def read_header(block: np.ndarray | bytes | memoryview) -> BlockHeader:
+    """Return the header of a block, checked with its table of groups. Raises CodecError."""
+    data = np.frombuffer(block, np.uint8)
+    if data.size < HEADER_BYTES + SPARE:
         raise CodecError(f"{data.size} bytes are no block")
     if int(data[:4].view("<u4")[0]) != MAGIC:
         raise CodecError("a block begins with SLB1, these bytes do not")
@@ -157,8 +151,8 @@ def read_header(buffer: np.ndarray | bytes | memoryview, nbytes: int | None = No
         or int(data[AT_FLAGS]) & ~SEALED
     ):
         raise CodecError(f"a block with a damaged header: {h}")
-    if h.nbytes != block_nbytes(h.groups, h.coded) or h.nbytes > nbytes or h.payload > data.size:
-        raise CodecError(f"a block of {h.nbytes} bytes, of which {nbytes} are there")
+    if h.nbytes != block_nbytes(h.groups, h.coded) or h.nbytes > data.size:
+        raise CodecError(f"a block of {h.nbytes} bytes, of which {data.size} are there")
     if _table_checksum(data, h) != int(data[AT_CHECKSUM : AT_CHECKSUM + 4].view("<u4")[0]):
         raise CodecError(f"header and table of block {h.first_row // h.block_rows} do not match their checksum")
     return h
