@@ -13,7 +13,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.device_storage import DeviceStorage
-from slipstream.replay.host_storage import HostSettings, HostStorage
+from slipstream.replay.host_storage import HostStorage, Settings
 from slipstream.replay.rows import WaitingSteps
 from slipstream.replay.samplers import Sampler, make_sampler
 from slipstream.storage.codec.registry import parse_codec
@@ -69,6 +69,8 @@ class ReplayBuffer:
         self.sampler = make_sampler(sampler)
         self.sampler.start(seed)
         kept = None if keys is None else set(keys)
+        spill = None if spill_dir is None else Path(spill_dir).absolute()
+        settings = Settings(codec, group, capacity, capacity_bytes, kept, ragged or {}, spill, memory_budget)
         self._storage: HostStorage | DeviceStorage
         if storage == "cpu":
             if (spill_dir is None) != (memory_budget is None):
@@ -76,8 +78,6 @@ class ReplayBuffer:
                     "give spill_dir and memory_budget together: the folder, and the bytes past which to use it"
                 )
             self.device = torch.device(device)
-            spill = None if spill_dir is None else Path(spill_dir).absolute()
-            settings = HostSettings(codec, group, capacity, capacity_bytes, kept, ragged or {}, spill, memory_budget)
             self._storage = HostStorage(settings, self.sampler, self.device)
         else:
             refused = {"codec": codec not in ("auto", "raw"), "group": group != 1, "ragged": bool(ragged)}
@@ -87,7 +87,7 @@ class ReplayBuffer:
                     f"{name} is for storage='cpu': storage={storage!r} is a raw ring that stays on its device"
                 )
             self.device = torch.device(device if storage == "ring" else storage)
-            self._storage = DeviceStorage(self.device, self.sampler, capacity, capacity_bytes, kept, seed)
+            self._storage = DeviceStorage(settings, self.sampler, self.device, seed)
         self._keys = kept
         self._steps: WaitingSteps | None = None
         self._stepping = threading.Lock()

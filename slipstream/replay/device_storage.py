@@ -19,6 +19,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from slipstream.replay.host_storage import Settings
 from slipstream.replay.persistence import KIND
 from slipstream.replay.rows import END_KEYS, REWARD, VALID, find_ends, is_shifted_view, make_batch, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
@@ -261,23 +262,14 @@ class DeviceStorage:
     each on its stream.
     """
 
-    def __init__(
-        self,
-        device: torch.device,
-        sampler: Sampler,
-        capacity: int | None,
-        capacity_bytes: int | None,
-        keys: set[str] | None,
-        seed: int,
-    ) -> None:
+    def __init__(self, settings: Settings, sampler: Sampler, device: torch.device, seed: int) -> None:
         if type(sampler) not in (UniformSampler, PrioritizedSampler):
             raise ValueError(
                 f"storage on a device samples uniformly or by priority: use storage='cpu' for {type(sampler).__name__}"
             )
         self.device, self.sampler = device, sampler
-        self.capacity, self.capacity_bytes = capacity, capacity_bytes
+        self.settings, self.capacity = settings, settings.capacity
         self.ring: FrameRing | None = None  # made for the first data
-        self._keys = keys
         self._rng = torch.Generator(device).manual_seed(seed)
         self._schema = Schema()
         self._lock = threading.Lock()
@@ -307,7 +299,7 @@ class DeviceStorage:
             raise ValueError("storage on a device has one writer: use storage='cpu' for several streams")
         with self._turn():
             schema = self._schema if self.ring is not None else Schema()
-            kept, nexts, given = split_batch(batch, schema, self._keys)
+            kept, nexts, given = split_batch(batch, schema, self.settings.keys)
             for key, after in nexts.items():
                 _check_view(key, kept[key], after, given[VALID])
             given = {key: flag.to(self.device) for key, flag in given.items()}
@@ -325,7 +317,7 @@ class DeviceStorage:
     def _new_ring(self, kept: Mapping[Key, Tensor], number: int) -> FrameRing:
         """Make a ring for frames like `kept`, [number, T, ...]."""
         prioritized = isinstance(self.sampler, PrioritizedSampler)
-        slots = FrameRing.slots_for(kept, number, self.capacity, self.capacity_bytes, prioritized)
+        slots = FrameRing.slots_for(kept, number, self.capacity, self.settings.capacity_bytes, prioritized)
         return FrameRing(kept, number, slots, self.device, prioritized)
 
     @property

@@ -43,9 +43,8 @@ Arrays = dict[Key, np.ndarray]
 
 
 @dataclass(frozen=True)
-class HostSettings:
-    """The arguments of a `ReplayBuffer` in host memory. `codec` and `group` are for all keys, or dicts by key or its
-    last names."""
+class Settings:
+    """The arguments of a `ReplayBuffer`. `codec` and `group` are for all keys, or dicts by key or its last names."""
 
     codec: str | Mapping[Any, str]
     group: int | Mapping[Any, int]
@@ -94,7 +93,7 @@ class Memory:
     """The contents of a buffer: rows of all keys with one numbering. A load replaces all of it at once."""
 
     schema: Schema
-    settings: HostSettings
+    settings: Settings
     columns: dict[Key, BlockColumn | RawColumn] = field(default_factory=dict)
     ends: RawColumn = field(default_factory=lambda: RawColumn((), np.uint8))  # end flags by row
     index: StepIndex = field(default_factory=StepIndex)
@@ -248,7 +247,7 @@ class HostStorage:
     it has found stay as long as it holds their view.
     """
 
-    def __init__(self, settings: HostSettings, sampler: Sampler, device: torch.device) -> None:
+    def __init__(self, settings: Settings, sampler: Sampler, device: torch.device) -> None:
         self.sampler, self.device = sampler, device
         self.capacity, self._budget = settings.capacity, settings.memory_budget
         self.memory = Memory(settings.schema(), settings)
