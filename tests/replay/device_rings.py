@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from replay_worlds import Worlds
 
 from slipstream.replay import ReplayBuffer
+
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def ring(capacity, **settings):

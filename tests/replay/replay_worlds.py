@@ -26,6 +26,11 @@ class Step:
         return self.terminated or self.truncated
 
 
+def chi_square_holds(counts: np.ndarray, expected: float | np.ndarray) -> bool:
+    """Within five sigma of what chance gives."""
+    return ((counts - expected) ** 2 / expected).sum() < len(counts) + 5 * np.sqrt(2 * len(counts))
+
+
 class Worlds:
     """N environments that reset on the step after an end, as a collector hands them over; it keeps what they did as
     `Step`s."""

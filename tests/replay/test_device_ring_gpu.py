@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from device_rings import bits, counting, torn
+from device_rings import bits, counting, on_gpu, torn
 from replay_worlds import Worlds
 
 from slipstream.replay import ReplayBuffer
 
-on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = [pytest.mark.gpu, on_gpu]
 
 
-@pytest.mark.gpu
-@on_gpu
 @pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
 def test_on_a_gpu_nothing_waits_and_the_batches_are_right(sampler):
     worlds = Worlds(4, end=0.1)
@@ -53,8 +51,6 @@ def test_on_a_gpu_nothing_waits_and_the_batches_are_right(sampler):
         assert bits(b) == known[bits(a)].successor
 
 
-@pytest.mark.gpu
-@on_gpu
 def test_compressed_storage_puts_its_batches_on_the_gpu():
     x = np.random.default_rng(0).normal(size=(501, 40)).astype(np.float32)
     buffer = ReplayBuffer(1000, device="cuda")
@@ -67,8 +63,6 @@ def test_compressed_storage_puts_its_batches_on_the_gpu():
         assert np.array_equal(batch["next", "observation"].cpu().numpy(), x[index + 1])
 
 
-@pytest.mark.gpu
-@on_gpu
 def test_on_a_gpu_streams_wait_for_each_other():
     buffer = ReplayBuffer(
         4 * 512, storage="cuda", device="cuda"
@@ -92,16 +86,3 @@ def test_on_a_gpu_streams_wait_for_each_other():
         time = batch["reward"].remainder(1e6)
         assert torn(batch) == 0
         assert 32 * (k + 1) - 513 <= time.min() and 32 * k <= time.max() < 32 * (k + 1) - 1
-
-
-@pytest.mark.gpu
-@on_gpu
-def test_on_a_gpu_a_ring_without_steps_is_empty():
-    buffer = ReplayBuffer(100, storage="cuda", device="cuda")
-    batch = counting(0, 2, 4, "cuda")
-    batch["valid"][:, :3] = False
-    buffer.extend(batch)
-    with pytest.raises(ValueError, match="empty"):
-        buffer.sample(3)
-    buffer.extend(counting(4, 2, 1, "cuda"))
-    assert set(buffer.sample(20)["reward"].tolist()) == {3.0, 1e6 + 3}

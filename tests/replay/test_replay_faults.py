@@ -206,17 +206,11 @@ def killed_in_the_middle(folder, mode, after, rng):
     return said[-1]
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(25, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mode", ["save", "spill"])
-def test_killed_while_writing(tmp_path, mode):
-    last, _ = killed_in_the_middle(tmp_path, mode, after=4, rng=random.Random(1))
-    assert check(ReplayBuffer(30_000).load(tmp_path)) >= (int(last) if mode == "save" else 0)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("mode", ["save", "spill"])
-def test_killed_while_writing_many_times(tmp_path, mode):
+def test_killed_while_writing(tmp_path, mode, times):
     rng = random.Random(2)
-    for n in range(25):
+    for n in range(times):
         folder = tmp_path / str(n)
         last, _ = killed_in_the_middle(folder, mode, after=rng.randrange(3, 12), rng=rng)
         assert check(ReplayBuffer(30_000).load(folder)) >= (int(last) if mode == "save" else 0)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from device_rings import filled as filled_ring
+from replay_worlds import chi_square_holds
 
 from slipstream.replay import HindsightSampler, PrioritizedSampler, ReplayBuffer
 from slipstream.replay.sum_tree import SumTree
-
-
-def chi_square_holds(counts, expected):
-    """Within five sigma of what chance gives."""
-    chi = ((counts - expected) ** 2 / expected).sum()
-    return chi < len(counts) + 5 * np.sqrt(2 * len(counts))
 
 
 def filled(lengths, **settings):
@@ -38,6 +34,18 @@ def test_uniform_draws_are_uniform_over_steps_whatever_the_episodes():
     live = counts[counts > 0]
     assert len(live) == len(buffer)
     assert chi_square_holds(live, 100_000 / len(buffer))
+
+
+@pytest.mark.parametrize("storage", ["cpu", "ring"])
+def test_priorities_decide_in_both_storages(storage):
+    buffer, _ = filled_ring(1, storage=storage, sampler=PrioritizedSampler(alpha=1.0, beta=1.0, eps=1e-9))
+    first, number = buffer.stats()["steps_ever"] - len(buffer), len(buffer)
+    priority = torch.linspace(0.5, 3, number, dtype=torch.float64)
+    buffer.update_priority(torch.arange(first, first + number), priority)
+    batch = buffer.sample(200 * number)
+    counts = torch.bincount(batch["index"] - first, minlength=number).numpy()
+    assert chi_square_holds(counts, (priority / priority.sum() * 200 * number).numpy())
+    assert torch.allclose(batch["weight"].double(), 0.5 / priority[batch["index"] - first], rtol=1e-4)
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "prioritized"])

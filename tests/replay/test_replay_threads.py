@@ -123,18 +123,10 @@ def many_threads(turns, seconds=0.0, **settings):
         assert len(buffer) <= 4000
 
 
-def test_eight_threads_add_and_draw_at_once():
-    many_threads(turns=30)
-
-
-@pytest.mark.soak
-def test_eight_threads_for_a_minute():
-    many_threads(turns=100, seconds=60)
-
-
-@pytest.mark.soak
-def test_eight_threads_for_a_minute_while_blocks_move_to_disk(tmp_path):
-    many_threads(turns=100, seconds=60, spill_dir=tmp_path, memory_budget=1_500_000)
+@pytest.mark.parametrize("spills", [False, True])
+@pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.soak)])
+def test_eight_threads_add_and_draw_at_once(tmp_path, seconds, spills):
+    many_threads(30, seconds, **({"spill_dir": tmp_path, "memory_budget": 1_500_000} if spills else {}))
 
 
 @pytest.mark.parametrize("storage", ["cpu", "ring"])

@@ -155,10 +155,15 @@ def test_the_codec_is_chosen_again_when_the_data_change():
         assert same(read(held, np.arange(len(everything))), everything)
 
 
-def test_blocks_are_coded_quickly_when_sealing_falls_behind(monkeypatch):
+@pytest.fixture
+def nobody_seals(monkeypatch):
     monkeypatch.setattr(blocks_module, "BACKLOG_BYTES", 0)
     lazy = type("Lazy", (), {"submit": lambda self, *task: None})()
     monkeypatch.setattr(blocks_module, "SEALER", lazy)
+
+
+@pytest.mark.usefixtures("nobody_seals")
+def test_blocks_are_coded_quickly_when_sealing_falls_behind():
     frames = np.repeat(np.arange(96, dtype=np.uint8)[:, None], 500, 1)
     with column((500,), "uint8", codec="lz4", block_rows=8) as held:
         held.append(frames)
@@ -171,10 +176,8 @@ def test_blocks_are_coded_quickly_when_sealing_falls_behind(monkeypatch):
         assert same(read(held, np.arange(96)), frames)
 
 
+@pytest.mark.usefixtures("nobody_seals")
 def test_a_block_that_leaves_while_it_waits_to_be_sealed_is_let_go(monkeypatch):
-    monkeypatch.setattr(blocks_module, "BACKLOG_BYTES", 0)
-    lazy = type("Lazy", (), {"submit": lambda self, *task: None})()
-    monkeypatch.setattr(blocks_module, "SEALER", lazy)
     held = column((500,), "uint8", codec="lz4", block_rows=8)
     held.append(np.zeros((96, 500), np.uint8))
     assert held.stats()["quick_rows"] == 80
