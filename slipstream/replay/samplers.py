@@ -167,9 +167,7 @@ class PrioritizedSampler(Sampler):
 
     def _build(self, values: np.ndarray, head: int, size: int) -> None:
         self._tree = SumTree(size)
-        leaves = np.zeros(size)
-        leaves[np.arange(head, head + len(values)) % size] = values
-        self._tree.fill(leaves)
+        self._tree[np.arange(head, head + len(values)) % size] = values
 
 
 class HindsightSampler(UniformSampler):

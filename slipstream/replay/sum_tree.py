@@ -107,12 +107,6 @@ class SumTree:
         self._values[leaves] = values
         _update(self._values, self._sums, self._least, self._starts, leaves)
 
-    def fill(self, values: np.ndarray) -> None:
-        """Set leaves 0 ... len(values) - 1, and the others to 0, in one pass."""
-        self._values.fill(0.0)
-        self._values[: len(values)] = values
-        _update(self._values, self._sums, self._least, self._starts, np.arange(0, self.size, BLOCK))
-
     def find(self, targets: np.ndarray) -> np.ndarray:
         """Return the leaf for each target in [0, total): the one whose part of the running sum contains it."""
         leaves = np.empty(len(targets), np.int64)

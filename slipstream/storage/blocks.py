@@ -150,11 +150,6 @@ class Block(NamedTuple):
     section: int = 0  # of the file
 
     @property
-    def memory(self) -> int:
-        """Bytes that it takes."""
-        return self.data.nbytes + _BLOCK_OVERHEAD
-
-    @property
     def header(self) -> BlockHeader:
         """Its header; of a coded block only."""
         return header_of(self.data)
@@ -419,7 +414,7 @@ class BlockColumn:
 
     def _count(self, block: Block, times: int) -> None:
         """Add a block to the sums, or take it away with `times=-1`. Hold `_lock`."""
-        self._memory += times * block.memory
+        self._memory += times * (block.data.nbytes + _BLOCK_OVERHEAD)
         self._raw_blocks += times * (block.nbytes == 0)
 
     def _put(self, number: int, block: Block) -> None:

@@ -88,18 +88,16 @@ class Schema:
     def restore(self, described: Any, reader: Reader) -> None:
         """Read what `describe` returned. If the keys are already known, they must be the same."""
         specs: dict[Key, KeySpec] = {}
-        names: set[Key] = set()
+        names: list[Key] = []
         with reader.parsing("the list of keys"):
             reader.count(len(described), _MAX_KEYS, "keys")
             for key, shape, dtype, next_key in described:
                 own, following = _key(key, reader), None if next_key is None else _key(next_key, reader)
-                for name in (own,) if following is None else (own, following):
-                    if name in names:
-                        reader.fail(f"the key {show(name)} is there twice")
-                    names.add(name)
+                names += [own] if following is None else [own, following]
                 specs[own] = _spec(own, reader.shape(shape, "a shape"), reader.torch_dtype(dtype, "a dtype"), following)
-        if any(key[:n] in names for key in names for n in range(1, len(key))):
-            reader.fail("a key is the beginning of another key")
+        taken = set(names)
+        if len(taken) < len(names) or any(key[:n] in taken for key in names for n in range(1, len(key))):
+            reader.fail("a key is there twice, or is the beginning of another key")
         if self.specs and specs != self.specs:
             reader.fail(f"it holds other keys, shapes or dtypes than this buffer ({self.names()})")
         self.specs = specs

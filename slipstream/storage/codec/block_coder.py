@@ -184,7 +184,8 @@ class CodecChoice:
         for codec in CANDIDATES:
             if codec & DELTA and group == 1:
                 continue
-            ratio = sum(self._coded_bytes(part, codec, level) for part in sample) / raw
+            blocks = ((part.size, self._coder.encode(part, 0, codec, level, False)) for part in sample)
+            ratio = sum(min(size, _coded(block)) for size, block in blocks) / raw
             if ratio > _LEAST_GAIN:
                 continue
             # LZ4-HC looks at every byte it is given: packed numbers are encoded several times faster
@@ -193,9 +194,6 @@ class CodecChoice:
             if score < best_score:
                 best, best_score, best_ratio = codec, score, ratio
         return best, best_ratio
-
-    def _coded_bytes(self, frames: np.ndarray, codec: int, level: int) -> int:
-        return min(frames.size, _coded(self._coder.encode(frames, 0, codec, level, False)))
 
 
 def _coded(block: np.ndarray) -> int:
