@@ -61,16 +61,3 @@ def test_the_layout_names_every_folder():
     assert folders == {name for name in re.findall(r"(\w+)/", tree.split("```")[1])} - {
         *("slipstream", "tests", "benchmarks", "examples", "docs", "web")
     }
-
-
-def test_the_chinese_one_says_the_same():
-    def facts(text):
-        *blocks, _ = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)  # the last is the layout, in words
-        code = [re.sub(r"\s*#.*", "", line) for block in blocks for line in block.splitlines()]
-        links = re.findall(r"\]\(([^)]+)\)", text.replace("docs/zh/", "docs/"))
-        links = [link for link in links if not link.startswith("README")]
-        rows = re.sub(r"\]\([^)]*\)|`[^`]*`", "", "".join(re.findall(r"^\|.*\n", text, re.MULTILINE)))
-        rows = re.sub(r"([\d.]+) (M\b|万)", lambda x: f"{float(x[1]) / (1 if x[2] == 'M' else 100):g}", rows)
-        return code, links, sorted(re.findall(r"\d[\d,.]*\d|\d", rows)), text.count("\n|"), text.count("\n#")
-
-    assert facts((ROOT / "README.zh-CN.md").read_text(encoding="utf-8")) == facts(README)
