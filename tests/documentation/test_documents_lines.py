@@ -48,6 +48,7 @@ ANSWERED = {
     "-v": "quiet=true",
     "--batch-size 64": "algo.minibatches",
     "--agent rule_based": "red=crank",
+    "pin_memory=True": "are always pinned",
     "algo=a3c": "actors.count",
     "algo=trpo": "algo.kl_limit",
     "precision=fp16": "algo.bf16",
