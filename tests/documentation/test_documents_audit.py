@@ -105,7 +105,7 @@ LINES = {
     "123 134": "print_model_info(policy.policy); get_model_size(policy.policy)",
     "133": "format_checkpoint_name(100)",
     "188 189": "storage = RolloutStorage(save_dir=tmp, compression_level=9); storage.save(batch_of(), 100); storage.wait()",
-    "190": "storage = RolloutStorage(f'{tmp}/more', verbose=True); storage.save(batch_of(), 1); storage.close()",
+    "190": "more = RolloutStorage(f'{tmp}/more', verbose=True); more.save(batch_of(), 1); more.close()",
     "193": "assert RolloutStorage(tmp).load(100).batch_size == (4, 8)",
     "232": "assert torch.cuda.is_available() or slipstream.sim.devices.resolve_device('auto').type == 'cpu'",
     "191": "storage.load(100, device='cpu'); storage.close()",
