@@ -3,6 +3,7 @@
 python benchmarks/viewer.py                 everything (about 8 minutes; keep the machine quiet)
 python benchmarks/viewer.py page            sizes, first picture, script time, frames per second (needs chromium)
 python benchmarks/viewer.py play            a game of three minutes over a websocket, without rendering
+python benchmarks/viewer.py policy          the page in which the policy flies: size, frames per second
 python benchmarks/viewer.py load            200 connections, malformed frames, an idle page
   --seconds N   of the long parts (180 for play, 60 for load)
 """
@@ -165,6 +166,28 @@ def page_figures() -> None:
             )
             row(f"{drones} drones: processor time of the browser per frame", f"{1e3 * per_frame:.0f} ms")
             page.context.close()
+        browser.close()
+
+
+def policy_figures() -> None:
+    from playwright.sync_api import sync_playwright
+
+    from slipstream.cli import main as command
+
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        path = Path(name) / "policy.html"
+        command(["export", "--to", "html", f"out={path}"])
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-ready]", timeout=120_000)
+        page.keyboard.press("n")  # a map that nobody recorded
+        page.wait_for_timeout(4000)  # the first frames compile shaders
+        first, begin = page.evaluate("slipstream.frames"), time.perf_counter()
+        page.wait_for_timeout(10_000)
+        rate = (page.evaluate("slipstream.frames") - first) / (time.perf_counter() - begin)
+        row("policy.html", f"{path.stat().st_size / 1e6:.2f} MB", "< 5 MB")
+        row("a drone of it: software rendering, headless, 1280 x 720", f"{rate:.1f} frames/s", ">= 30")
         browser.close()
 
 
@@ -387,14 +410,16 @@ def load_figures(seconds: float) -> None:
 def main() -> None:
     logging.disable()  # of the websocket client, when the server ends a connection
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=["page", "play", "load", []], default=[])
+    parser.add_argument("parts", nargs="*", choices=["page", "policy", "play", "load", []], default=[])
     parser.add_argument("--seconds", type=float)
     args = parser.parse_args()
-    parts = args.parts or ["page", "play", "load"]
+    parts = args.parts or ["page", "policy", "play", "load"]
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} cores, load before {load:.1f}\n\n| | measured | wanted |\n|---|---|---|")
     if "page" in parts:
         page_figures()
+    if "policy" in parts:
+        policy_figures()
     if "play" in parts:
         play_figures(args.seconds or 180)
     if "load" in parts:
