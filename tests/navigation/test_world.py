@@ -126,29 +126,9 @@ def _drawn_one_by_one(seed, count, half):
 
 
 @pytest.mark.parametrize(("seed", "count", "half"), [(1, 120, 20.0), (2**62 + 5, 30, 7.35), (301, 40, 10.05)])
-@pytest.mark.parametrize("paired", [True, False])
-def test_numbers_drawn_at_once_are_those_of_numpys_generator(monkeypatch, seed, count, half, paired):
-    fill = maps._Draws._fill
-
-    def fill_unpaired(draws):  # as if NumPy had refused a number of every pair
-        fill(draws)
-        draws._plain = [False] * len(draws._plain)
-
-    if not paired:
-        monkeypatch.setattr(maps._Draws, "_fill", fill_unpaired)
+def test_maps_are_those_of_numpys_generator(seed, count, half):
     blocks, heights = place_blocks(seed, count, half)
     assert (blocks.tolist(), heights.tolist()) == _drawn_one_by_one(seed, count, half)
-
-
-def test_a_refused_number_shifts_those_after_it_as_in_numpy():
-    draws, rng = maps._Draws(5, 10), np.random.default_rng(5)
-    mine = [draws._integer(3 * 2**30) for _ in range(50)]  # a quarter is refused
-    assert mine == [int(rng.integers(0, 3 * 2**30)) for _ in range(50)]
-    assert draws.uniform() == rng.random()
-    assert [draws.block() for _ in range(20)] == [
-        (int(rng.integers(0, 2)) * 2 + int(rng.integers(0, 2)), int(rng.integers(0, 10)), int(rng.integers(0, 10)))
-        for _ in range(20)
-    ]
 
 
 def test_same_seed_same_world_and_other_seeds_others():
