@@ -42,8 +42,8 @@ def build_solids(config: NavigationConfig, seeds: list[int]) -> tuple[list[Solid
         return [generate(config.map, s, (density[0], density[1]), half_m, top_m, voxel_m) for s in seeds], still
     path = Path(config.map)
     if not path.exists():
-        raise ConfigError(f"env.map={config.map}: there is no such file or folder{nearest(config.map, MAPS)}; generated maps are "
-                          f"{', '.join(MAPS)}")  # fmt: skip
+        hint = f"{nearest(config.map, MAPS)}; generated maps are {', '.join(MAPS)}"
+        raise ConfigError(f"env.map={config.map}: there is no such file or folder{hint}")
     files = list_maps(path)
     read = [read_map(f, config.ground_m, top_m, config.voxel_m or FILE_VOXEL_M) for f in files[: len(seeds)]]
     if len({solid.voxel_m for solid, _ in read}) > 1:
@@ -91,7 +91,8 @@ def reachable(solid: Solid, config: NavigationConfig) -> np.ndarray:
 
     v, heights = solid.voxel_m, solid.origin[2] + (np.arange(solid.voxels.shape[2]) + 0.5) * solid.voxel_m
     free = (distance_field(solid.voxels) - 0.5) * v >= config.body_radius_m - 1e-6
-    return regions(free & (heights >= config.min_height_m) & (heights <= config.max_height_m))
+    free &= (heights >= config.min_height_m) & (heights <= config.max_height_m)
+    return regions(np.pad(free, 1))[1:-1, 1:-1, 1:-1]
 
 
 def draw_routes(solids: list[Solid], seeds: list[int], config: NavigationConfig, device: torch.device) -> Routes:
@@ -103,9 +104,9 @@ def draw_routes(solids: list[Solid], seeds: list[int], config: NavigationConfig,
             regions[id(solid)] = reachable(solid, config)
         cells = np.argwhere(regions[id(solid)])
         if not len(cells):
-            raise ConfigError(f"env.map={config.map}, world {k}: no place is free for a drone of env.body_radius_m="
-                              f"{config.body_radius_m:g} between {config.min_height_m:g} and {config.max_height_m:g} m "
-                              f"in voxels of {solid.voxel_m:g} m: set a smaller env.voxel_m or env.body_radius_m")  # fmt: skip
+            where = f"between {config.min_height_m:g} and {config.max_height_m:g} m in voxels of {solid.voxel_m:g} m"
+            remedy = f"set a smaller env.voxel_m or env.body_radius_m={config.body_radius_m:g}"
+            raise ConfigError(f"env.map={config.map}, world {k}: no place is free for a drone {where}: {remedy}")
         height = solid.origin[2] + (cells[:, 2] + 0.5) * solid.voxel_m
         usual = (height >= START_HEIGHTS_M[0]) & (height <= START_HEIGHTS_M[1])
         usual &= (distance_field(solid.voxels)[tuple(cells.T)] - 0.5) * solid.voxel_m >= config.body_radius_m + ROOM_M
@@ -139,8 +140,8 @@ def read_routes(
             if not line:
                 continue
             if not 6 <= len(values) <= 3 * MAX_WAYPOINTS or len(values) % 3 or not np.isfinite(values).all():
-                raise ConfigError(f"{path}, line {number}: it needs x, y, z of a start and of 1 to {MAX_WAYPOINTS - 1} goals, "
-                                  f"not {len(values)} numbers")  # fmt: skip
+                what = f"x, y, z of a start and of 1 to {MAX_WAYPOINTS - 1} goals, not {len(values)} numbers"
+                raise ConfigError(f"{path}, line {number}: it needs {what}")
             rows.append(values.reshape(-1, 3))
             if len(rows) > MAX_ROUTES:
                 raise ConfigError(f"{path}: it has more than {MAX_ROUTES:,} lines")

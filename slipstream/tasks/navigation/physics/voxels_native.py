@@ -167,8 +167,9 @@ def clearance(world: VoxelWorld, pos: Tensor, world_of: Tensor, reach_m: float) 
 
 @nb.njit(cache=True, nogil=True)
 def regions(free):  # pragma: no cover
-    """Return the largest connected region of `free` [nx, ny, nz] bool by faces, as such a mask."""
-    nx, ny, nz = free.shape
+    """Return the largest connected region of `free` [nx, ny, nz] bool by faces, as such a mask; no face of the grid
+    may be free."""
+    along_y, along_x = free.shape[2], free.shape[1] * free.shape[2]
     label = np.zeros(free.shape, np.int32)
     stack = np.empty(free.size, np.int64)
     best, best_size, number = 0, 0, 0
@@ -182,22 +183,9 @@ def regions(free):  # pragma: no cover
             left -= 1
             cell = stack[left]
             size += 1
-            k, j, i = cell % nz, cell // nz % ny, cell // (nz * ny)
-            for axis in range(6):
-                if axis == 0:
-                    inside, other = i > 0, cell - nz * ny
-                elif axis == 1:
-                    inside, other = i < nx - 1, cell + nz * ny
-                elif axis == 2:
-                    inside, other = j > 0, cell - nz
-                elif axis == 3:
-                    inside, other = j < ny - 1, cell + nz
-                elif axis == 4:
-                    inside, other = k > 0, cell - 1
-                else:
-                    inside, other = k < nz - 1, cell + 1
-                if inside and flat[other] and not marks[other]:
-                    marks[other], stack[left], left = number, other, left + 1
+            for step in (-along_x, along_x, -along_y, along_y, -1, 1):
+                if flat[cell + step] and not marks[cell + step]:
+                    marks[cell + step], stack[left], left = number, cell + step, left + 1
         if size > best_size:
             best, best_size = number, size
     return label == best if best else np.zeros(free.shape, np.bool_)
