@@ -137,29 +137,25 @@ def replay(path: str | Path, onnx_file: str | Path) -> tuple[int, int]:
 
     Raises ValueError if the log is damaged or is none of ours.
     """
-    try:
-        return _replay(path, onnx_file)
-    except (ImportError, OSError):
-        raise
-    except Exception as error:  # mcap and its decompressors raise a dozen kinds
-        raise ValueError(f"{path} cannot be decided again: {error!r}") from error
-
-
-def _replay(path: str | Path, onnx_file: str | Path) -> tuple[int, int]:
     from mcap.reader import make_reader
 
+    decisions = differ = 0
     with open(path, "rb") as file:
-        reader = make_reader(file)
-        about = next(x for x in reader.iter_metadata() if x.name == "flight")
-        facts: dict[str, Any] = json.loads(about.metadata["settings"])
-        pilot = Pilot(onnx_file, facts["shield"], Limits(**facts["limits"]), facts["remove_tracked"])
-        pilot.fly_to(facts["goal"])
-        decisions = differ = 0
-        for _, channel, record in reader.iter_messages(log_time_order=False):
-            if channel.topic == "decision":
-                logged = json.loads(record.data)
-                command = pilot.decide(logged["now"]).command.values[0].tolist()
-                decisions, differ = decisions + 1, differ + (command != logged["command"])
-            else:
-                pilot.receive(unpack(record.data[CLOCK.size :]), *CLOCK.unpack_from(record.data))
+        try:
+            reader = make_reader(file)
+            about = next(x for x in reader.iter_metadata() if x.name == "flight")
+            facts: dict[str, Any] = json.loads(about.metadata["settings"])
+            pilot = Pilot(onnx_file, facts["shield"], Limits(**facts["limits"]), facts["remove_tracked"])
+            pilot.fly_to(facts["goal"])
+            for _, channel, record in reader.iter_messages(log_time_order=False):
+                if channel.topic == "decision":
+                    logged = json.loads(record.data)
+                    command = pilot.decide(logged["now"]).command.values[0].tolist()
+                    decisions, differ = decisions + 1, differ + (command != logged["command"])
+                else:
+                    pilot.receive(unpack(record.data[CLOCK.size :]), *CLOCK.unpack_from(record.data))
+        except (ImportError, OSError):
+            raise
+        except Exception as error:  # mcap and its decompressors raise a dozen kinds
+            raise ValueError(f"{path} cannot be decided again: {error!r}") from error
     return decisions, differ

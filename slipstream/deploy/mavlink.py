@@ -136,9 +136,7 @@ class MavlinkLink:
     def _send_odometry(self, message: Message) -> None:
         values, m = message.values[0], self._mavlink
         quat, unknown = frames.swap_attitude(values[6:]), [math.nan] + [0.0] * 20
-        velocity = values[3:6]
-        if np.isfinite(values).all():
-            velocity = rotation(quat).T @ frames.swap_ned_enu(velocity)
+        velocity = rotation(quat).T @ frames.swap_ned_enu(values[3:6])
         numbers = *frames.swap_ned_enu(values[:3]), quat, *velocity, 0.0, 0.0, 0.0, unknown, unknown
         self._mav.odometry_send(_microseconds(message), m.MAV_FRAME_LOCAL_NED, m.MAV_FRAME_BODY_FRD, *numbers)
 

@@ -122,13 +122,8 @@ def swap_yaw(yaw: float) -> float:
 def rotation(quat: np.ndarray) -> np.ndarray:
     """Return the matrix [3, 3], body to world, of a quaternion that need not be normalized exactly."""
     w, x, y, z = np.asarray(quat, float) / np.linalg.norm(quat)
-    return np.array(
-        (
-            (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-            (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-            (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-        )
-    )
+    cross = np.array(((0, -z, y), (z, 0, -x), (-y, x, 0)))  # the cross product with (x, y, z)
+    return np.eye(3) + 2 * (w * cross + cross @ cross)
 
 
 def yaw_of(quat: np.ndarray) -> float:

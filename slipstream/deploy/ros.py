@@ -77,9 +77,7 @@ class RosMessages:
         _set(m.header.stamp, (seconds, nanoseconds), (int(message.stamp // 1), int(message.stamp % 1 * 1e9)))
         if kind is Odometry:
             m.child_frame_id = "base_link"
-            velocity = values[0, 3:6]
-            if np.isfinite(values).all():
-                velocity = rotation(values[0, 6:]).T @ velocity
+            velocity = rotation(values[0, 6:]).T @ values[0, 3:6]
             _set(m.pose.pose.position, "xyz", values[0, :3].tolist())
             _set(m.pose.pose.orientation, "wxyz", values[0, 6:].tolist())
             _set(m.twist.twist.linear, "xyz", velocity.tolist())

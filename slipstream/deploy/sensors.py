@@ -73,17 +73,9 @@ class Deployment:
         azimuth, level = first + step * np.arange(self.azimuths), np.radians(self.elevations_deg)
         x, y = (np.multiply.outer(f(azimuth), np.cos(level)) for f in (np.cos, np.sin))
         directions = np.stack((x, y, np.broadcast_to(np.sin(level), x.shape)), -1).reshape(-1, 3)
-        return Shield(
-            directions,
-            self.range_m,
-            self.widths_m,
-            self.heights_m[0],
-            self.max_speed_mps,
-            self.radius_m,
-            lag_s=(self.velocity_lag_s + self.decision_s) / 2,
-            moving_lag_s=self.velocity_lag_s,
-            hold_s=max(0.1, self.decision_s),
-        )
+        lag_s, hold_s = (self.velocity_lag_s + self.decision_s) / 2, max(0.1, self.decision_s)
+        sizes = self.range_m, self.widths_m, self.heights_m[0], self.max_speed_mps, self.radius_m
+        return Shield(directions, *sizes, lag_s=lag_s, moving_lag_s=self.velocity_lag_s, hold_s=hold_s)
 
     def lidar(self, points: np.ndarray) -> np.ndarray:
         """Return the observation `lidar` [1, azimuths, elevations]: range minus distance of each beam.
