@@ -20,5 +20,17 @@ def describe_policy(trained: Any, env_config: Any) -> dict[str, Any]:
     return facts
 
 
+def body_group(name: str, labels: list[str], kind: str, color: str, shown: str | None = None) -> dict[str, Any]:
+    """Return a group of bodies of a recording: their names, ACMI's type and color, and the column of those shown."""
+    return {
+        "name": name,
+        "position": f"{name}.position",
+        "shown": shown,
+        "labels": labels,
+        "type": kind,
+        "color": color,
+    }
+
+
 def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float | str | None | dict | list | tuple)

@@ -38,7 +38,7 @@ def debrief(states: Sequence[Duels], commands: Tensor) -> dict[str, Any]:
         from then; the victim was inside R_ne since `entered`, or not (None). If none was hit, `time`, `range` and
         `r_ne` are those of the best shot that side 1 could have had.
     """
-    rows = Duels(**{name: torch.cat([x.tensors()[name] for x in states[:-1]]) for name in states[0].tensors()})
+    rows = Duels.cat(states[:-1])
     alive, times = states[-1].alive[0], (rows.clock * PHYSICS_DT_S).tolist()
     victim = int(alive[0])
     shooter = 0 if alive.all() else 1 - victim

@@ -16,6 +16,7 @@ from slipstream.tasks.aircombat.physics.engine import view_of_sides
 from slipstream.tasks.aircombat.physics.flight import PHYSICS_DT_S, speed_of
 from slipstream.tasks.aircombat.reach.forecast import forecast
 from slipstream.tasks.aircombat.reach.table import reachable_sets, shipped_table
+from slipstream.tasks.recording import body_group
 
 ROW_S, DIAGRAM_S = 0.05, 0.25  # time between two rows of the tracks, and of the diagram
 STEPS = {
@@ -45,8 +46,7 @@ def duel_recording(
     clocks = np.array([int(state.clock[0]) for state in states])
     ticks = max(1, round(ROW_S / PHYSICS_DT_S))
     kept = [k for k in range(len(states)) if k in (0, len(states) - 1) or clocks[k] // ticks > clocks[k - 1] // ticks]
-    rows = Duels(**{name: torch.cat([state.tensors()[name] for state in (states[k] for k in kept)])
-                    for name in states[0].tensors()})  # fmt: skip
+    rows = Duels.cat(states[k] for k in kept)
     times = clocks[kept] * PHYSICS_DT_S
     columns = {
         "fighter.position": rows.pos, "fighter.velocity": rows.vel, "fighter.rudder": rows.rudder,
@@ -67,16 +67,12 @@ def duel_recording(
     speeds = speed_of(rows.vel)
     recording.arrays = reach_table(float(speeds.min()), float(speeds.max()))
     recording.precision = dict(STEPS)
-    labels = {
-        "fighter": list(names),
-        "missile": [f"{names[k // CARRIED]} missile {k % CARRIED + 1}" for k in range(SLOTS)],
-    }
-    kinds = {"fighter": "Air+FixedWing", "missile": "Weapon+Missile"}
-    alive = {"fighter": "fighter.alive", "missile": None}
+    missiles = [f"{names[k // CARRIED]} missile {k % CARRIED + 1}" for k in range(SLOTS)]
+    colors = "Red,Blue" if facts.get("shown_side") == 2 else "Blue,Red"
     recording.groups = [
-        {"name": name, "position": f"{name}.position", "shown": alive[name], "labels": labels[name], "type": kinds[name],
-         "color": "Red,Blue" if facts.get("shown_side") == 2 else "Blue,Red"} for name in kinds
-    ]  # fmt: skip
+        body_group("fighter", list(names), "Air+FixedWing", colors, shown="fighter.alive"),
+        body_group("missile", missiles, "Weapon+Missile", colors),
+    ]
     winner = int(rows.winner[-1])
     result = {GOING_ON: "not ended", 0: "draw"}.get(winner) or f"{names[winner - 1]} (side {winner}) wins"
     _add_events(recording, rows, names, result)

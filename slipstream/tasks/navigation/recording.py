@@ -11,7 +11,7 @@ from torch import Tensor
 
 from slipstream.recordings import Recording
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
-from slipstream.tasks.recording import describe_policy
+from slipstream.tasks.recording import body_group, describe_policy
 
 POSITION_STEP_M, ACTION_STEP, VALUE_STEP = 0.001, 0.01, 0.01
 OUTCOMES = ("timed out", "goal reached", "collided")
@@ -90,13 +90,13 @@ def flight_recording(
     }
     if env.swarm is not None:
         recording.arrays["drone.group"] = env.swarm.group_of[:n].cpu().numpy().astype(np.int32)
-    groups = [_group("drone", "Air+Rotorcraft", "Cyan", n)]
+    recording.groups = [body_group("drone", [f"drone {k + 1}" for k in range(n)], "Air+Rotorcraft", "Cyan")]
     if env.movers.count:
         recording.columns["mover.position"] = movers
         recording.precision["mover.position"] = POSITION_STEP_M
         recording.arrays["mover.size"] = torch.stack((env.movers.width, env.movers.height), -1).cpu().numpy()
-        groups.append(_group("mover", "Misc+Decoy", "Violet", env.movers.count))
-    recording.groups = groups
+        labels = [f"mover {k + 1}" for k in range(env.movers.count)]
+        recording.groups.append(body_group("mover", labels, "Misc+Decoy", "Violet"))
     _add_events(recording, outcome)
     rates = {name: int((outcome == k).sum()) for k, name in enumerate(OUTCOMES)}
     recording.meta = {
@@ -119,11 +119,6 @@ def field_facts(config: NavigationConfig) -> dict[str, Any]:
         "goal_radius_m": config.goal_radius_m,
         "max_speed_mps": config.max_speed_mps,
     }
-
-
-def _group(name: str, kind: str, color: str, count: int) -> dict[str, Any]:
-    labels = [f"{name} {k + 1}" for k in range(count)]
-    return {"name": name, "position": f"{name}.position", "shown": None, "labels": labels, "type": kind, "color": color}
 
 
 def _add_events(recording: Recording, outcome: np.ndarray) -> None:

@@ -7,7 +7,7 @@ times are integer numbers of sub-steps ("ticks"), so that nothing depends on how
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -77,22 +77,15 @@ class Duels:
         """Return empty duels, to be filled by a start."""
         real = lambda *shape: torch.zeros(num, *shape, dtype=dtype, device=device)  # noqa: E731
         integer = lambda *shape: torch.zeros(num, *shape, dtype=torch.int32, device=device)  # noqa: E731
-        return cls(
-            pos=real(SIDES, 2),
-            vel=real(SIDES, 2),
-            rudder=real(SIDES),
-            alive=torch.zeros(num, SIDES, dtype=torch.bool, device=device),
-            left=integer(SIDES),
-            cooldown=integer(SIDES),
-            missile_pos=real(SLOTS, 2),
-            missile_vel=real(SLOTS, 2),
-            missile_age=integer(SLOTS).fill_(GONE),
-            clock=integer(),
-            winner=integer(),
-            fired=integer(SIDES),
-            shots=integer(SIDES),
-            hits=integer(SIDES),
-        )
+        missiles = {"missile_pos": real(SLOTS, 2), "missile_vel": real(SLOTS, 2), "missile_age": integer(SLOTS) + GONE}
+        counts = {name: integer(SIDES) for name in ("left", "cooldown", "fired", "shots", "hits")}
+        bodies = {"pos": real(SIDES, 2), "vel": real(SIDES, 2), "rudder": real(SIDES), "alive": integer(SIDES).bool()}
+        return cls(**bodies, **missiles, **counts, clock=integer(), winner=integer())
+
+    @classmethod
+    def cat(cls, parts: Iterable[Duels]) -> Duels:
+        """Return the duels of all parts, one after the other."""
+        return cls(*map(torch.cat, zip(*(part.tensors().values() for part in parts), strict=True)))
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name."""
@@ -248,9 +241,7 @@ class StartConfig:
             if not 0 < low <= high:
                 raise ValueError(f"env.starts.{name}=({low}, {high}) must be two positive numbers, the lower one first")
         if self.missiles[1] > CARRIED:
-            raise ValueError(
-                f"env.starts.missiles: an aircraft carries at most {CARRIED} missiles, not {self.missiles[1]}"
-            )
+            raise ValueError(f"env.starts.missiles: an aircraft has at most {CARRIED} missiles, not {self.missiles[1]}")
 
 
 def head_on(num: int, device: torch.device | str = "cpu") -> Duels:

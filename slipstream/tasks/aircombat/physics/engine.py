@@ -146,21 +146,10 @@ class DuelEngine:
         over = winner != GOING_ON
         alive, hits = duels.alive.T, duels.hits.T
         both = lambda x: x.expand(SIDES, -1)  # noqa: E731
-        facts = (
-            won,
-            won.flip(0),
-            both(over & ~won.any(0)),
-            both(winner),
-            alive,
-            alive.flip(0),
-            both(duels.clock * dt_s),
-            both(ticks.clamp(min=0) * dt_s),  # the clock of a new duel is at zero
-            duels.shots.T,
-            hits,
-            hits.flip(0),
-            duels.fired.T,
-        )
-        stacked = torch.stack([x.to(torch.float32) for x in facts])
+        ends = won, won.flip(0), both(over & ~won.any(0)), both(winner), alive, alive.flip(0)
+        times = both(duels.clock * dt_s), both(ticks.clamp(min=0) * dt_s)  # the clock of a new duel is at zero
+        missiles = duels.shots.T, hits, hits.flip(0), duels.fired.T
+        stacked = torch.stack([x.to(torch.float32) for x in (*ends, *times, *missiles)])
         self.facts.copy_(stacked if where is None else torch.where(where, stacked, self.facts))
 
 
@@ -192,20 +181,10 @@ def _own(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     place = duels.pos / obs.POSITION_SCALE_M - 1
     time_left = (rules.limit - duels.clock).to(dtype) * (rules.dt_s / obs.TIME_SCALE_S)
     flying = (duels.missile_age != GONE).reshape(-1, SIDES, CARRIED).sum(-1)
-    columns = (
-        place[..., 0],
-        place[..., 1],
-        heading[..., 1],
-        heading[..., 0],
-        speed_of(duels.vel) / obs.SPEED_SCALE_MPS,
-        duels.left.to(dtype) / CARRIED,
-        flying.to(dtype) / CARRIED,
-        duels.cooldown.to(dtype) / rules.cooldown,
-        duels.rudder,
-        time_left[:, None].expand(-1, SIDES),
-        duels.alive.to(dtype),
-    )
-    return torch.stack(columns, -1)
+    motion = place[..., 0], place[..., 1], heading[..., 1], heading[..., 0], speed_of(duels.vel) / obs.SPEED_SCALE_MPS
+    missiles = duels.left.to(dtype) / CARRIED, flying.to(dtype) / CARRIED, duels.cooldown.to(dtype) / rules.cooldown
+    others = duels.rudder, time_left[:, None].expand(-1, SIDES), duels.alive.to(dtype)
+    return torch.stack((*motion, *missiles, *others), -1)
 
 
 def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
@@ -216,16 +195,9 @@ def _enemy(duels: Duels, heading: Tensor, table: ReachTable) -> Tensor:
     closing = ((duels.vel - duels.vel.flip(1)) * line).sum(-1)
     angles = pseudo_angle(bearing[1], bearing[0]), pseudo_angle(aspect[1], aspect[0])
     r_max = table.lookup(speed, speed.flip(1), *angles, channels=1)[..., 0]
-    columns = (
-        distance / obs.RANGE_SCALE_M,
-        *bearing,
-        *aspect,
-        closing / obs.CLOSING_SCALE_MPS,
-        speed.flip(1) / obs.SPEED_SCALE_MPS,
-        r_max / obs.RANGE_SCALE_M,
-        duels.alive.flip(1).to(heading.dtype),
-    )
-    return torch.stack(columns, -1)
+    place = distance / obs.RANGE_SCALE_M, *bearing, *aspect, closing / obs.CLOSING_SCALE_MPS
+    others = speed.flip(1) / obs.SPEED_SCALE_MPS, r_max / obs.RANGE_SCALE_M, duels.alive.flip(1).to(heading.dtype)
+    return torch.stack((*place, *others), -1)
 
 
 def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
@@ -237,14 +209,8 @@ def _incoming(duels: Duels, rules: Rules, heading: Tensor) -> Tensor:
     closing = ((duel.targets_of(duels.vel) - duels.missile_vel) * line).sum(-1)
     time_to_go = torch.where(closing > 0, distance / closing.clamp(min=1e-3) / obs.TIME_SCALE_S, 1.0).clamp(max=1.0)
     engine_on = (duels.missile_age < rules.burn).to(dtype)
-    there = (
-        distance / obs.RANGE_SCALE_M,
-        *bearing,
-        closing / obs.CLOSING_SCALE_MPS,
-        time_to_go,
-        engine_on,
-        torch.ones_like(distance),
-    )
+    motion = distance / obs.RANGE_SCALE_M, *bearing, closing / obs.CLOSING_SCALE_MPS
+    there = *motion, time_to_go, engine_on, torch.ones_like(distance)
     rows = torch.stack([torch.where(flies, x, absent) for x, absent in zip(there, ABSENT, strict=True)], -1)
     rows = rows.reshape(num, SIDES, CARRIED, -1).flip(1)  # missiles of side 2 target side 1
     order = torch.where(flies, distance, float("inf")).reshape(num, SIDES, CARRIED).flip(1)
