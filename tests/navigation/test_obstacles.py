@@ -16,7 +16,7 @@ import torch
 from slipstream.config.compose import load_train
 from slipstream.tasks.navigation.env import NavigationEnv
 from slipstream.tasks.navigation.physics.maps import DRAWS_BEFORE_RELAXING, spread_evenly
-from slipstream.tasks.navigation.physics.obstacles import MovingObstacles, MovingObstaclesConfig, warn_rounded
+from slipstream.tasks.navigation.physics.obstacles import MovingObstacles, MovingObstaclesConfig
 
 DT_S = 0.016
 REDRAW_STEPS = 125  # 2 s
@@ -49,8 +49,7 @@ def test_the_number_is_rounded_down_to_a_multiple_of_8(asked, there):
 
 def test_rounding_is_printed_once_with_the_number_used():
     with warnings.catch_warnings(record=True) as shown:
-        warnings.simplefilter("always")
-        warn_rounded.cache_clear()
+        warnings.simplefilter("default")
         for word in ("env_dyn.num_obstacles=20", "env_dyn.num_obstacles=20", "env_dyn.num_obstacles=16"):
             cfg = load_train([word, "env.num_envs=2", "env.num_obstacles=0"])
             assert NavigationEnv(2, config=cfg.env).movers.count == 16

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -42,9 +41,7 @@ class MovingObstaclesConfig:
     def __post_init__(self) -> None:
         check_range(self, "num_obstacles", minimum=0, maximum=MAX_MOVING, section="env_dyn.")
         if 0 < self.num_obstacles < 8:
-            raise ValueError(
-                f"env_dyn.num_obstacles must be 0 or at least 8 (four widths of two kinds), not {self.num_obstacles}"
-            )
+            raise ValueError(f"env_dyn.num_obstacles must be 0 or at least 8, not {self.num_obstacles}")
         if not 0 <= self.speed_mps[0] <= self.speed_mps[1]:
             raise ValueError(f"env.dyn.speed_mps={show(self.speed_mps)} must be 0 or more, the smaller one first")
 
@@ -52,12 +49,6 @@ class MovingObstaclesConfig:
     def count(self) -> int:
         """The number of obstacles in the world: `num_obstacles` rounded down."""
         return self.num_obstacles // 8 * 8
-
-
-@cache  # once per number
-def warn_rounded(asked: int, used: int) -> None:
-    """Warn that the number of obstacles is not the one that was asked for."""
-    warnings.warn(f"env.dyn.num_obstacles={asked} is rounded down to {used} (four widths of two kinds)", stacklevel=4)
 
 
 class SeenObstacles(NamedTuple):
@@ -149,7 +140,8 @@ class MovingObstacles(Obstacles):
         self.worlds = len(seeds)
         self.count = count = config.count
         if count != config.num_obstacles:
-            warn_rounded(config.num_obstacles, count)
+            rounded = f"env.dyn.num_obstacles={config.num_obstacles} is rounded down to {count}"
+            warnings.warn(f"{rounded} (four widths of two kinds)", stacklevel=3)
         rank = torch.arange(count, device=device)
         self.pillar = rank >= count // 2
         self.width_class = rank % len(WIDTHS_M)

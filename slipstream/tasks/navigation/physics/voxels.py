@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from slipstream.sim.devices import pick_backend
 FIELD_CAP = 31  # voxels; a ray takes longer skips nowhere
 MAX_VOXELS = 100_000_000  # of one map
 MAX_BYTES = 4 << 30  # of the fields of all worlds of an env
+UNVERIFIED = "rays through voxels use plain PyTorch on a GPU: env.backend=triton has not been checked on one yet"
 
 
 class Solid(NamedTuple):
@@ -46,10 +46,8 @@ def grid_of(low: np.ndarray, high: np.ndarray, voxel_m: float, source: str) -> S
         raise ConfigError(f"{source}: it is empty between env.ground_m and env.max_height_m, or not finite: check both")
     if size.prod() > MAX_VOXELS:
         extents = " × ".join(f"{x:,.0f}" for x in high - low)
-        raise ConfigError(
-            f"{source}: {extents} m are {size.prod():,.0f} voxels of {voxel_m:g} m, and {MAX_VOXELS:,} are the most: crop it, or "
-            f"set a larger env.voxel_m"
-        )
+        many = f"{size.prod():,.0f} voxels of {voxel_m:g} m, and {MAX_VOXELS:,} are the most"
+        raise ConfigError(f"{source}: {extents} m are {many}: crop it, or set a larger env.voxel_m")
     return Solid(np.zeros(tuple(size.astype(int)), bool), low, voxel_m)
 
 
@@ -132,10 +130,8 @@ class VoxelWorld:
         device = torch.device(device)
         distinct = {id(solid): solid for solid in solids}
         if (total := sum(solid.voxels.size for solid in distinct.values())) > MAX_BYTES:
-            raise ConfigError(
-                f"{len(distinct)} worlds of {total / len(distinct):,.0f} voxels take {total / 2**30:.1f} GB: set a larger "
-                "env.voxel_m, or a smaller env.num_worlds"
-            )
+            many = f"{len(distinct)} worlds of {total / len(distinct):,.0f} voxels take {total / 2**30:.1f} GB"
+            raise ConfigError(f"{many}: set a larger env.voxel_m, or a smaller env.num_worlds")
         fields, start, at = [], 0, {}
         for key, solid in distinct.items():
             fields.append(torch.from_numpy(distance_field(solid.voxels)).flatten())
@@ -146,7 +142,7 @@ class VoxelWorld:
         picked = pick_backend(device, backend)
         if picked == "triton" and backend == "auto":
             picked = "torch"
-            warn_unverified()
+            warnings.warn(UNVERIFIED, stacklevel=3)
         place = [x.to(device) for x in (torch.cat(fields), offset, shape, origin)]
         return cls(solids, place[0], place[1], place[2], place[3], solids[0].voxel_m, picked)
 
@@ -257,13 +253,3 @@ def ray_limit(pos: Tensor, down: Tensor, range_m: float) -> Tensor:
     """Return how far rays with vertical components `down` [N, R] reach from `pos` [N, 3]: to ground or range."""
     ground = pos[:, 2:].clamp(min=0) / -down.clamp(max=-1e-6)
     return torch.where(down < 0, ground, range_m).clamp(max=range_m)
-
-
-@cache  # once
-def warn_unverified() -> None:
-    """Warn that rays through voxels take the slow form on a GPU."""
-    warnings.warn(
-        "rays through voxels use plain PyTorch on a GPU: the Triton kernel has not been checked on one yet "
-        "(env.backend=triton takes it)",
-        stacklevel=4,
-    )
