@@ -177,9 +177,7 @@ class Task:
             ValueError: There is nothing to draw; the message says why.
         """
         if len(rows) < MIN_CURVE_ITERATIONS:
-            raise ValueError(
-                f"learning.png is drawn from {MIN_CURVE_ITERATIONS} iterations on, this run has {len(rows)}"
-            )
+            raise ValueError(f"learning.png needs {MIN_CURVE_ITERATIONS} iterations, this run has {len(rows)}")
         own = own_metrics(rows)[:MOST_OWN_CURVES] if self.shown_info is None else self.shown_info
         learning_curve(rows, folder / "learning.png", folder.name, own)
 
@@ -279,7 +277,5 @@ def as_task(found: Any, name: str) -> Task:
         raise ConfigError(f"task={name}: {module} has no TensorEnv subclass named {attribute} ({others})")
     config = getattr(found, "Config", None)
     if not is_dataclass(config) or "num_envs" not in {f.name for f in fields(config)}:
-        raise ConfigError(
-            f"task={name}: {found.__name__}.Config must be the dataclass of its settings, with a field num_envs"
-        )
+        raise ConfigError(f"task={name}: {found.__name__}.Config must be a dataclass with a field num_envs")
     return Task(name, found)

@@ -319,10 +319,7 @@ def action_of(agent: BaseAgent, observation: Observation) -> Tensor:
     action = as_action(agent.act(observation))
     expected = (*observation["own"].shape[:-1], len(COMMANDS))
     if action.shape != expected:
-        raise ValueError(
-            f"{type(agent).__name__}.act gave actions of shape {list(action.shape)}, not {list(expected)}: "
-            f"return {', '.join(COMMANDS)}"
-        )
+        raise ValueError(f"{type(agent).__name__}.act gave actions of shape {list(action.shape)}, not {list(expected)}")
     return action
 
 

@@ -126,10 +126,8 @@ class ClassicView:
         step = self.env.engine.rules.dt_s
         ticks = round(dt / step) if math.isfinite(dt) else 0
         if ticks < 1 or abs(ticks * step - dt) > 1e-4 * step:
-            raise ValueError(
-                f"dt={dt:.6g} s must be a positive multiple of the physics step of {step:.6g} s: "
-                f"build the env with time_scale={dt * 60:g}"
-            )
+            step_s, remedy = f"the physics step of {step:.6g} s", f"build the env with time_scale={dt * 60:g}"
+            raise ValueError(f"dt={dt:.6g} s must be a positive multiple of {step_s}: {remedy}")
         return ticks
 
     def _both(self, x: Tensor) -> Tensor:

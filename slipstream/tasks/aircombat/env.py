@@ -120,9 +120,8 @@ class AirCombatEnv(TensorEnv):
         reward = self.reward.compute(self._acting(self._before), self._acting(self.engine.view), command, over, info)
         if not isinstance(reward, Tensor) or reward.shape != self.batch_shape:
             given = list(reward.shape) if isinstance(reward, Tensor) else type(reward).__name__
-            raise ValueError(
-                f"{type(self.reward).__name__}.compute gave {given}, not a tensor of shape {list(self.batch_shape)}"
-            )
+            name, expected = type(self.reward).__name__, list(self.batch_shape)
+            raise ValueError(f"{name}.compute gave {given}, not a tensor of shape {expected}")
         return reward.to(torch.float32)
 
     def check(self) -> None:
@@ -133,9 +132,8 @@ class AirCombatEnv(TensorEnv):
         self.engine.bad.zero_()
         super().check()
         if opponent_wrong:
-            raise BadActionError(
-                f"the opponent {type(self.opponent).__name__} gave NaN, infinite or out-of-range actions; they were replaced"
-            )
+            name = type(self.opponent).__name__
+            raise BadActionError(f"the opponent {name} gave NaN, infinite or out-of-range actions; they were replaced")
 
     def classic(self) -> Any:
         """Return a `ClassicView`: midrangeRL's interface to this env."""
@@ -232,7 +230,5 @@ class AirCombatEnv(TensorEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state`, bit for bit."""
         if state["seed"] != self.seed:
-            raise ValueError(
-                f"the saved env has seed {state['seed']}, this one {self.seed}: build it with the same seed"
-            )
+            raise ValueError(f"the saved env has seed {state['seed']}, this one {self.seed}: build it with that seed")
         super().load_state_dict(state)

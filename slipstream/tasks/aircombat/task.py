@@ -60,19 +60,15 @@ class AirCombatTask(Task):
     def check_training(self, cfg: Any) -> None:
         """Raise ConfigError for two acting sides, or an opponent beside a league."""
         if cfg.env.sides != 1:
-            raise ConfigError(
-                "a training flies one side: leave env.sides=2 out and name opponent=AGENT; for self-play use preset=aircombat"
-            )
+            remedy = "leave env.sides=2 out and name opponent=AGENT; for self-play use preset=aircombat"
+            raise ConfigError(f"a training flies one side: {remedy}")
         if not cfg.league.enabled:
             return
         if cfg.collect.pipeline != "off":
-            raise ConfigError(
-                "a league changes the env's opponents between iterations: leave collect.pipeline=off with league.enabled=true"
-            )
+            raise ConfigError("a league changes the opponents between iterations: leave collect.pipeline=off")
         if cfg.env.opponent != AirCombatConfig.opponent:
-            raise ConfigError(
-                f"the league chooses the opponents: leave opponent={cfg.env.opponent} out, or give league.enabled=false"
-            )
+            remedy = f"leave opponent={cfg.env.opponent} out, or give league.enabled=false"
+            raise ConfigError(f"the league chooses the opponents: {remedy}")
 
     def make_controller(self, cfg: Any, env: TensorEnv, policy: Any) -> Controller | None:
         """Return the league that flies the env's opponents, if there is one."""
@@ -81,9 +77,7 @@ class AirCombatTask(Task):
         if not isinstance(policy, ActorCritic):
             raise ConfigError(f"league.enabled=true needs a policy of algo=ppo, not of algo={cfg.algo.name}")
         if policy.memory_size:
-            raise ConfigError(
-                "a league flies past policies without memory: leave model.memory out, or give league.enabled=false"
-            )
+            raise ConfigError("a league flies past policies without memory: model.memory needs league.enabled=false")
         assert isinstance(env, AirCombatEnv)
         return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
 

@@ -252,10 +252,8 @@ def _make_one(id: str, kwargs: dict[str, Any], seed: int, index: int) -> gymnasi
     try:
         made = gymnasium.make(id, disable_env_checker=True, **kwargs)
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"env.id={id} needs the package {error.name}: pip install {error.name}, or the extra of Gymnasium for this env, "
-            "such as 'gymnasium[mujoco]'"
-        ) from error
+        remedy = f"pip install {error.name}, or the extra of Gymnasium for this env, such as 'gymnasium[mujoco]'"
+        raise ImportError(f"env.id={id} needs the package {error.name}: {remedy}") from error
     return SeededEpisodes(made, seed, index)
 
 
@@ -283,10 +281,8 @@ def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
         kind = np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype  # networks use float32
         dtype = torch.from_numpy(np.zeros(1, kind)).dtype
         return Box(space.shape, float(space.low.min()), float(space.high.max()), dtype)
-    raise ValueError(
-        f"observation '{name}' is a {space}: only Box, Discrete and a Dict of these, none of them empty, can be used; "
-        "wrap the env to flatten it"
-    )
+    kinds = "Box, Discrete and a Dict of these, none of them empty"
+    raise ValueError(f"observation '{name}' is a {space}: only {kinds}, can be used; wrap the env to flatten it")
 
 
 def _actions(space: gymnasium.Space) -> tuple[Spec, Callable[[np.ndarray], np.ndarray]]:
@@ -299,8 +295,6 @@ def _actions(space: gymnasium.Space) -> tuple[Spec, Callable[[np.ndarray], np.nd
     if (low == low[0]).all() and (high == high[0]).all():
         return Box(space.shape, float(low[0]), float(high[0])), lambda action: action.astype(dtype, copy=False)
     if not all(math.isfinite(x) for x in (*low, *high)):
-        raise ValueError(
-            f"actions of {space} have bounds on some dimensions only: wrap the env to bound all of them or none"
-        )
+        raise ValueError(f"actions of {space} have bounds on some dimensions only: wrap the env to bound all or none")
     half, middle = (high - low) / 2, (high + low) / 2  # bounds that differ: the policy's actions are in [-1, 1]
     return Box(space.shape, -1.0, 1.0), lambda action: (action * half + middle).astype(dtype, copy=False)

@@ -146,10 +146,8 @@ class NavigationConfig:
                 f"env.lidar.range_m={self.lidar.range_m:g} must be more than env.body_radius_m={self.body_radius_m:g}"
             )
         if not 0 <= self.min_height_m < self.max_height_m <= 1000:
-            raise ValueError(
-                f"env.min_height_m={self.min_height_m:g} and env.max_height_m={self.max_height_m:g} must be in [0, 1000], the "
-                "smaller one first"
-            )
+            low, high = self.min_height_m, self.max_height_m
+            raise ValueError(f"env.min_height_m={low:g} must be less than env.max_height_m={high:g}, both in [0, 1000]")
         if self.dynamics == "velocity_lag" and (names := self.disturbance.of_rigid_body):
             raise ValueError(f"env.disturbance.{names[0]} changes a rigid body: add env.dynamics=quadrotor")
         if self.drone is not None and self.dynamics != "quadrotor":
@@ -160,17 +158,13 @@ class NavigationConfig:
             raise ValueError(f"unknown actions '{self.actions}': use continuous or discrete")
         check_range(self, "num_envs", "num_worlds", "decision_interval", "max_episode_steps", minimum=1, section="env.")
         check_range(self, "decision_interval", maximum=MAX_INTERVAL, section="env.")
-        if not 0 < len(self.discrete_speeds_mps) <= MAX_SPEEDS:
-            raise ValueError(
-                f"env.discrete_speeds_mps has {len(self.discrete_speeds_mps)} speeds: give 1 to {MAX_SPEEDS}"
-            )
+        if not 0 < (speeds := len(self.discrete_speeds_mps)) <= MAX_SPEEDS:
+            raise ValueError(f"env.discrete_speeds_mps has {speeds} speeds: give 1 to {MAX_SPEEDS}")
         check_range(self, "num_obstacles", minimum=0, maximum=MAX_OBSTACLES, section="env.")
         check_range(self, "map_half_m", minimum=2, section="env.")
         check_range(self, "dt_s", "max_speed_mps", above=0, section="env.")
         if self.world_seeds and len(self.world_seeds) != self.num_worlds:
-            raise ValueError(
-                f"env.world_seeds has {len(self.world_seeds)} seeds, but env.num_worlds={self.num_worlds}: give one per world"
-            )
+            raise ValueError(f"env.world_seeds has {len(self.world_seeds)} seeds for env.num_worlds={self.num_worlds}")
 
     @property
     def needs_voxels(self) -> bool:
@@ -647,13 +641,9 @@ class NavigationEnv(TensorEnv):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state`, bit for bit; the worlds must be the same."""
         if list(state["world_seeds"]) != list(self.world_seeds):
-            raise ValueError(
-                "the saved env has other worlds: build this one with the same seed, num_worlds and world_seeds"
-            )
+            raise ValueError("the saved env has other worlds: build this one with its seed, num_worlds and world_seeds")
         if state["seed"] != self.seed:
-            raise ValueError(
-                f"the saved env has seed {state['seed']}, this one {self.seed}: build it with the same seed"
-            )
+            raise ValueError(f"the saved env has seed {state['seed']}, this one {self.seed}: build it with that seed")
         super().load_state_dict(state)
 
 

@@ -247,9 +247,7 @@ def evaluation_env(
     """Build the env of the protocol: one world per map seed, clocks at zero, flights not truncated at the goal."""
     if settings.num_drones % world.swarm:
         few = max(settings.num_drones // world.swarm, 1) * world.swarm
-        raise ConfigError(
-            f"eval.num_drones={settings.num_drones} must be a multiple of {world.swarm} drones: use {few}"
-        )
+        raise ConfigError(f"eval.num_drones={settings.num_drones} must be a multiple of {world.swarm}: use {few}")
     config = dataclasses.replace(
         world,
         num_envs=settings.num_drones * len(settings.map_seeds),
@@ -351,10 +349,7 @@ def evaluate(
     """Fly the policy of `slipstream eval`, print a table, draw the paths; return the result."""
     other = load_policy(cfg.compare) if cfg.compare else None  # first: a wrong path is an error before any flight
     if other and other.task != trained.task:
-        raise ConfigError(
-            f"{trained.path} was trained for task={trained.task}, compare={other.path} for task={other.task}: compare "
-            "policies of one task"
-        )
+        raise ConfigError(f"compare={other.path} was trained for task={other.task}, not for task={trained.task}")
     if other:
         log(other.message())
     cfg.sim.check_used()

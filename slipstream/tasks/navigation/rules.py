@@ -66,10 +66,8 @@ class Rules:
         if self._reward is not None:
             given, own = env._reward_terms(self.state.collision, self.state.at_goal), self.reward_terms()
             if taken := sorted(given.keys() & own.keys()):
-                raise ConfigError(
-                    f"env.reward.own={config.reward.own} gives a term {taken[0]}, which the env has: use another name "
-                    f"(env.reward.{taken[0]}=0 turns that of the env off)"
-                )
+                hint = f"use another name (env.reward.{taken[0]}=0 turns that of the env off)"
+                raise ConfigError(f"env.reward.own={config.reward.own} gives {taken[0]}, which the env has: {hint}")
             self.names = (*given, *own)
             self.sums = torch.zeros(len(self.names), n, device=env.device)
         self.terms = torch.zeros_like(self.sums)  # of the last step
@@ -121,9 +119,7 @@ class Rules:
         if not self.names:
             return {}
         if tuple(terms) != self.names:
-            raise ValueError(
-                f"env.reward.own gave the terms {list(terms)}, before {list(self.names)}: use the same ones"
-            )
+            raise ValueError(f"env.reward.own gave the terms {list(terms)}, not {list(self.names)} as before")
         for row, term in zip(self.terms, terms.values(), strict=True):
             row.copy_(torch.as_tensor(term, device=row.device))
         self.sums.add_(self.terms * valid)

@@ -18,7 +18,10 @@ from slipstream.tasks.navigation.demo import NavigationDemo
 from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv
 from slipstream.tasks.navigation.mujoco import validation
 
-PAGE_CONSTANTS = ("body_radius_m", "goal_radius_m", "min_height_m", "max_height_m")  # of the page that flies by itself
+ONLY_PLAIN = (  # settings of env.* that the page which flies by itself has at their defaults alone
+    *("map", "swarm", "drone", "goals", "terminate", "observe", "shield", "lidar.fov_deg", "camera.yaws_deg"),
+    *("body_radius_m", "goal_radius_m", "min_height_m", "max_height_m"),
+)
 
 
 class NavigationTask(Task):
@@ -28,11 +31,8 @@ class NavigationTask(Task):
     EvaluateConfig = evaluation.NavigationEvaluateConfig
     set_by_evaluation = {
         "env.num_envs": "eval.num_drones",
-        "env.num_worlds": "eval.map_seeds",
-        "env.world_seeds": "eval.map_seeds",
-        "env.max_episode_steps": "eval.max_steps",
-        "env.random_clock": "eval.max_steps",
-        "env.goal_ends_episode": "eval.max_steps",
+        **dict.fromkeys(("env.num_worlds", "env.world_seeds"), "eval.map_seeds"),
+        **dict.fromkeys(("env.max_episode_steps", "env.random_clock", "env.goal_ends_episode"), "eval.max_steps"),
         "eval.static_too": "env.dyn.num_obstacles=0",
     }
     export_settings = {"num_worlds": 1, "world_seeds": [], "random_clock": False}
@@ -46,26 +46,12 @@ class NavigationTask(Task):
 
     def check_page(self, env_config: Any) -> None:
         """Raise ConfigError for an env that the page does not have: it has the boxes, sensors and dynamics."""
-        names = (
-            "map",
-            "swarm",
-            "drone",
-            "goals",
-            "terminate",
-            "observe",
-            "shield",
-            "lidar.fov_deg",
-            "camera.yaws_deg",
-            *PAGE_CONSTANTS,
-        )
         given, plain = (flat_settings(asdict(config)) for config in (env_config, NavigationConfig()))
-        others = [f"env.{name}={show(given[name])}" for name in names if given[name] != plain[name]]
+        others = [f"env.{name}={show(given[name])}" for name in ONLY_PLAIN if given[name] != plain[name]]
         others = [word for word in others if word != "env.goals=opposite"]  # goals of the training
         if others or env_config.needs_voxels:
-            raise ConfigError(
-                f"the page flies among boxes with the plain LiDAR, not with {', '.join(others) or 'steep beams'}: "
-                "flight.html of slipstream eval shows this"
-            )
+            what = f"not with {', '.join(others) or 'steep beams'}: flight.html of slipstream eval shows this"
+            raise ConfigError(f"the page flies among boxes with the plain LiDAR, {what}")
 
     def show_map(self, env_config: Any, out: Path) -> None:
         """Draw the maps of `env.map`."""

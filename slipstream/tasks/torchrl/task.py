@@ -82,8 +82,6 @@ def _make(config: TorchRLConfig, num_envs: int, device: torch.device, seed: int)
         env.close()
         env = VECTORIZATIONS[config.vectorization](num_envs, make)
     if env.batch_size.numel() != num_envs:
-        raise ConfigError(
-            f"{asked} made {env.batch_size.numel()} environments, env.num_envs={num_envs} asks for others: "
-            "let the factory take num_envs, or set env.num_envs"
-        )
+        made = f"{asked} made {env.batch_size.numel()} environments, not env.num_envs={num_envs}"
+        raise ConfigError(f"{made}: let the factory take num_envs, or set env.num_envs")
     return env.to(device) if env.device != device else env

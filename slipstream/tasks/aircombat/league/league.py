@@ -51,9 +51,8 @@ class LeagueConfig:
 
     def __post_init__(self) -> None:
         if not self.mixes or len(self.promote) != len(self.mixes) - 1:
-            raise ValueError(
-                f"league.promote needs one number per stage but the last: {len(self.mixes) - 1}, not {len(self.promote)}"
-            )
+            few = len(self.mixes) - 1
+            raise ValueError(f"league.promote needs one number per stage but the last: {few}, not {len(self.promote)}")
         for mix in self.mixes:
             if not mix or min(mix.values()) < 0 or sum(mix.values()) <= 0:
                 raise ValueError(f"a stage of league.mixes needs agents with positive shares, not {dict(mix)}")

@@ -92,9 +92,8 @@ class LearnedAgent(BaseAgent):
         self.time_scale = trained["time_scale"]
         policy = loaded.build(AirCombatEnv(1), self.device)  # an env for its specs only
         if not isinstance(policy, ActorCritic):
-            raise ValueError(
-                f"{loaded.path} holds a policy of algo={loaded.state['config']['algo']['name']}; agents need one of algo=ppo"
-            )
+            name = loaded.state["config"]["algo"]["name"]
+            raise ValueError(f"{loaded.path} holds a policy of algo={name}; agents need one of algo=ppo")
         return policy.requires_grad_(False)
 
 
@@ -152,9 +151,8 @@ class PolicyPool:
         """Copy `state` into the members."""
         for name, mine in self.members.items():
             if mine.shape != state[name].shape:
-                raise ValueError(
-                    f"the saved pool has {len(state[name])} policies, this one {self.capacity}: use the saved run's league.* settings"
-                )
+                sizes = f"{len(state[name])} policies, this one {self.capacity}"
+                raise ValueError(f"the saved pool has {sizes}: use the saved run's league.* settings")
             mine.copy_(state[name])
 
 
@@ -171,9 +169,8 @@ class SeatedOpponent(BaseAgent):
     def __init__(self, names: Sequence[str], pool: PolicyPool, seats: int, num_envs: int, sampled: bool) -> None:
         super().__init__(num_envs, pool.device)
         if num_envs % seats:
-            raise ValueError(
-                f"env.num_envs={num_envs} must be a multiple of league.seats={seats}: choose another number of seats"
-            )
+            rule = f"must be a multiple of league.seats={seats}"
+            raise ValueError(f"env.num_envs={num_envs} {rule}: choose another number of seats")
         self.names = tuple(names)
         self.pool, self.sampled = pool, sampled
         self.seats: list[Seat] = [self.names[0]] * seats

@@ -49,9 +49,8 @@ class SimConfig:
         """Raise ConfigError if a policy reads an observation that a drone in MuJoCo does not have."""
         others = [key for key in keys if key not in OBSERVATIONS]
         if others:
-            raise ConfigError(
-                f"{policy} reads {', '.join(others)}: sim=mujoco flies policies that read {', '.join(OBSERVATIONS)} alone"
-            )
+            known = ", ".join(OBSERVATIONS)
+            raise ConfigError(f"{policy} reads {', '.join(others)}: sim=mujoco flies policies that read {known} alone")
 
     @property
     def radius_m(self) -> float | None:

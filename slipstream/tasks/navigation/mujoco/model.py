@@ -86,16 +86,12 @@ class Drone:
 def _set_frame(spec: Any, frame: Airframe, lag_s: float) -> None:
     """Give our drone the parameters of `env.drone`."""
     spec.body("drone").mass, spec.body("drone").inertia = frame.mass_kg, frame.inertia
-    for name, angle_deg, spin in zip(
-        ("front", "left", "back", "right"), frame.rotor_angles_deg, frame.rotor_spin, strict=True
-    ):
-        angle, rotor = np.radians(angle_deg), spec.actuator(name)
+    angles = np.radians(frame.rotor_angles_deg)
+    for name, angle, spin in zip(("front", "left", "back", "right"), angles, frame.rotor_spin, strict=True):
+        rotor = spec.actuator(name)
         spec.site(name).pos = frame.arm_m * np.cos(angle), frame.arm_m * np.sin(angle), 0
-        rotor.gear, rotor.ctrlrange, rotor.dynprm[0] = (
-            (0, 0, 1, 0, 0, -frame.drag_m * spin),
-            (0, frame.max_thrust_n),
-            lag_s,
-        )
+        rotor.gear, rotor.ctrlrange = (0, 0, 1, 0, 0, -frame.drag_m * spin), (0, frame.max_thrust_n)
+        rotor.dynprm[0] = lag_s
 
 
 def _set_hull(spec: Any, sim: SimConfig, mujoco: Any) -> None:

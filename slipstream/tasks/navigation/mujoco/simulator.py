@@ -138,9 +138,7 @@ class MujocoDrones:
     def _set_bodies(self) -> None:
         """Give each drone its own mass, inertia, rotor lag and thrust."""
         if not self.drone.has_lag and bool((self._scales[2] != 1).any()):
-            raise ConfigError(
-                "env.disturbance.motor_lag_range: the rotors of sim.model have no lag; set sim.motor_lag_s"
-            )
+            raise ConfigError("env.disturbance.motor_lag_range: sim.model's rotors have no lag; set sim.motor_lag_s")
         for field, part in zip(self.fields, self.slices, strict=True):
             ours = field.drone_of_body >= 0
             mass, inertia, lag, thrust = self._scales[:, part].numpy()
@@ -282,9 +280,7 @@ class MujocoEnv(NavigationEnv):
 
     def __init__(self, num_envs: int, seed: int, config: NavigationConfig, sim: SimConfig) -> None:
         if config.swarm > 1:
-            raise ConfigError(
-                f"MuJoCo flies each drone alone, not in groups of env.swarm={config.swarm}: add env.swarm=1"
-            )
+            raise ConfigError(f"MuJoCo flies each drone alone, not in groups: env.swarm={config.swarm} must be 1")
         self.sim = sim if sim.radius_m is None or sim.hull_m else replace(sim, hull_m=config.body_radius_m)
         self.first_cause = np.zeros(num_envs, np.int64)  # of each drone's first collision, an index of CAUSES
         super().__init__(num_envs, "cpu", seed, config)

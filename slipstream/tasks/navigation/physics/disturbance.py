@@ -75,9 +75,8 @@ class Disturbance:
     def change(self, config: DisturbanceConfig) -> None:
         """Follow other settings from now on; those drawn per episode from the next episode on."""
         if self.body is None and (config.of_rigid_body or config.drag_per_s):
-            raise ConfigError(
-                f"env.disturbance.{(*config.of_rigid_body, 'drag_per_s')[0]} cannot change to 0: end above 0"
-            )
+            name = (*config.of_rigid_body, "drag_per_s")[0]
+            raise ConfigError(f"env.disturbance.{name} cannot change to 0: end above 0")
         self.config = config
         if not config.wind_mps2:
             self.push.zero_()

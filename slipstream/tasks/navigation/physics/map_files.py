@@ -59,8 +59,7 @@ def list_maps(path: Path) -> list[Path]:
         return [path]
     files = sorted(f for f in path.iterdir() if f.suffix.lower() in READERS and f.is_file()) if path.is_dir() else []
     if not files:
-        raise ConfigError(f"env.map={path}: there is no map; give boxes, forest, corridors, rooms, warehouse, or a file or folder "
-                          f"with {', '.join(READERS)}")  # fmt: skip
+        raise ConfigError(f"env.map={path}: there is no map file in it; these are {', '.join(READERS)}")
     return files
 
 
@@ -103,9 +102,8 @@ def _read_text_map(path: Path, window: Window) -> tuple[Solid, np.ndarray]:
         return _read_floor_plan(path, data, window)
     rows = data.get("boxes") if isinstance(data, dict) else data
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ConfigError(
-            f"{path}: it needs `image:` (a floor plan of ROS) or `boxes:`, a list of {', '.join(BOX_COLUMNS)}"
-        )
+        columns = ", ".join(BOX_COLUMNS)
+        raise ConfigError(f"{path}: it needs `image:` (a floor plan of ROS) or `boxes:`, a list of {columns}")
     return _fill(path, rows, window)
 
 
@@ -128,8 +126,8 @@ def _fill(path: Path, rows: list[dict[str, Any]], window: Window) -> tuple[Solid
         except (TypeError, ValueError):
             missing = ["a number in each column"]
         if missing or unknown:
-            raise ConfigError(f"{path}, box {number}: needs {', '.join(missing) or f'no {unknown[0]!r}'} "
-                              f"(the columns are {', '.join(BOX_COLUMNS)})")  # fmt: skip
+            needs, columns = ", ".join(missing) or f"no {unknown[0]!r}", ", ".join(BOX_COLUMNS)
+            raise ConfigError(f"{path}, box {number}: needs {needs} (the columns are {columns})")
     if not np.isfinite(boxes).all() or (boxes[:, 3:6] <= 0).any():
         raise ConfigError(f"{path}: lengths, widths and heights must be positive, and all numbers finite")
     boxes[:, 3:5] /= 2
@@ -159,12 +157,10 @@ def _read_floor_plan(path: Path, data: dict[str, Any], window: Window) -> tuple[
         raise ConfigError(f"{path}: image={image_path.name} must be a .pgm or .png file")
     with Image.open(image_path) as image:  # reads the header only
         if (pixels := image.width * image.height) > MAX_PIXELS:
-            raise ConfigError(f"{image_path}: {image.width:,} × {image.height:,} pixels, and {MAX_PIXELS:,} are the most: crop or "
-                              "scale it, with its resolution")  # fmt: skip
+            size = f"{image.width:,} × {image.height:,} pixels, and {MAX_PIXELS:,} are the most"
+            raise ConfigError(f"{image_path}: {size}: crop or scale it, with its resolution")
         if pixels > 20_000 * max(1, image_path.stat().st_size):
-            raise ConfigError(
-                f"{image_path}: {pixels:,} pixels in {image_path.stat().st_size:,} bytes are not an image"
-            )
+            raise ConfigError(f"{image_path}: {pixels:,} pixels in so few bytes are not an image")
         gray = np.asarray(image.convert("L"), np.float32)[::-1].T / 255  # [x, y], x to the right and y up
     shade = gray if int(data.get("negate", 0)) else 1 - gray
     solid_pixel = shade > float(data.get("free_thresh", 0.196))  # occupied and unknown
@@ -192,8 +188,8 @@ def _fill_points(path: Path, points: np.ndarray, window: Window) -> tuple[Solid,
     keep &= (points[:, 2] >= window.ground_m) & (points[:, 2] < window.ground_m + window.top_m)
     points = points[keep]
     if not len(points):
-        raise ConfigError(f"{path}: it has no points between env.ground_m={window.ground_m:g} and "
-                          f"{window.ground_m + window.top_m:g} m")  # fmt: skip
+        low, high = window.ground_m, window.ground_m + window.top_m
+        raise ConfigError(f"{path}: it has no points between env.ground_m={low:g} and {high:g} m")
     solid, offset = window.grid(points[:, :2].min(0), points[:, :2].max(0), path)
     for part in np.array_split(points, max(1, len(points) // 1_000_000)):
         cell = ((part + offset - solid.origin) / solid.voxel_m).astype(np.int64)
@@ -211,19 +207,18 @@ def _limit_points(path: Path, count: int, bytes_each: int, at: int = 0) -> None:
 
 def _limit_text(path: Path, limit: int = MAX_TEXT_BYTES) -> None:
     if (size := path.stat().st_size) > limit:
-        raise ConfigError(
-            f"{path}: {size >> 20:,} MB of text, and {limit >> 20} MB are the most: save it in binary form"
-        )
+        raise ConfigError(f"{path}: {size >> 20:,} MB of text, at most {limit >> 20} MB: save it in binary form")
 
 
-def _read_rows(file: BinaryIO | Path, columns: tuple[int, ...], count: int | None = None) -> np.ndarray:
+def _read_rows(path: Path, file: Any, columns: tuple[int, ...], count: int | None = None) -> np.ndarray:
+    """Return these columns of the text of a file that is open, or not."""
+    _limit_text(path)
     points = np.loadtxt(file, np.float32, usecols=columns, max_rows=min(count or MAX_POINTS, MAX_POINTS) + 1, ndmin=2)
     return points[:count] if count else points
 
 
 def _read_xyz(path: Path, window: Window) -> tuple[Solid, np.ndarray]:
-    _limit_text(path)
-    points = _read_rows(path, (0, 1, 2))
+    points = _read_rows(path, path, (0, 1, 2))
     if len(points) > MAX_POINTS:
         raise ConfigError(f"{path}: it has more than {MAX_POINTS:,} points: thin it out")
     return _fill_points(path, points, window)
@@ -267,8 +262,7 @@ def _read_ply(path: Path, window: Window) -> tuple[Solid, np.ndarray]:
         kinds = np.dtype([(name, (">" if "big" in form else "<") + kind) for name, kind in columns])
         _limit_points(path, count, 2 * len(names) if is_text else kinds.itemsize, file.tell())
         if is_text:
-            _limit_text(path)
-            return _fill_points(path, _read_rows(file, order, count), window)
+            return _fill_points(path, _read_rows(path, file, order, count), window)
         table = np.fromfile(file, kinds, count)
     return _fill_points(path, np.stack([table[axis] for axis in "xyz"], -1).astype(np.float32), window)
 
@@ -281,19 +275,14 @@ def _read_pcd(path: Path, window: Window) -> tuple[Solid, np.ndarray]:
         repeats = [int(n) for n in facts.get("COUNT", ["1"] * len(names))]
         count, form = int(facts["POINTS"][0]), facts["DATA"][0]
         if form not in ("ascii", "binary"):
-            raise ConfigError(
-                f"{path}: DATA {form} is not read: pcl_convert_pcd_ascii_binary {path.name} out.pcd 1 converts it"
-            )
+            remedy = f"pcl_convert_pcd_ascii_binary {path.name} out.pcd 1 converts it"
+            raise ConfigError(f"{path}: DATA {form} is not read: {remedy}")
         if form == "ascii":
-            _limit_text(path)
             _limit_points(path, count, 2 * sum(repeats), file.tell())
             columns = tuple(sum(repeats[: names.index(axis)]) for axis in "xyz")
-            return _fill_points(path, _read_rows(file, columns, count), window)
-        fields = [
-            (f"{name}{k}", f"<{kind}", (n,))
-            for k, (name, kind, n) in enumerate(zip(names, kinds, repeats, strict=True))
-        ]
-        table_type = np.dtype(fields)
+            return _fill_points(path, _read_rows(path, file, columns, count), window)
+        fields = enumerate(zip(names, kinds, repeats, strict=True))  # a name may come twice
+        table_type = np.dtype([(f"{name}{k}", f"<{kind}", (n,)) for k, (name, kind, n) in fields])
         _limit_points(path, count, table_type.itemsize, file.tell())
         table = np.fromfile(file, table_type, count)
     points = [table[f"{axis}{names.index(axis)}"][:, 0] for axis in "xyz"]
@@ -321,9 +310,7 @@ def _read_mesh(path: Path, window: Window, claimed: int = 0) -> tuple[Solid, np.
         if kind in ("obj", "stl") and not claimed:
             _limit_text(path)
         if claimed > 3 * MAX_FACES:
-            raise ConfigError(
-                f"{path}: it claims {claimed:,} elements, and {MAX_FACES:,} faces are the most: simplify it"
-            )
+            raise ConfigError(f"{path}: it claims {claimed:,} elements, at most {MAX_FACES:,} faces: simplify it")
         file.seek(0)
         options: dict[str, Any] = {"skip_materials": True} if kind == "obj" else {}
         scene = trimesh.load_scene(file, file_type=kind, process=False, resolver=None, **options)

@@ -120,10 +120,9 @@ class Airframe:
             values[name] = tuple(map(float, numbers)) if isinstance(default, tuple) else float(numbers[0])
         frame = cls(**values)
         if 4 * frame.max_thrust_n < 1.2 * frame.mass_kg * GRAVITY_MPS2 or frame.max_tilt_deg > 80:
-            raise ConfigError(
-                f"env.drone={path}: its rotors lift {4 * frame.max_thrust_n / GRAVITY_MPS2:.3g} kg, and "
-                f"{1.2 * frame.mass_kg:.3g} kg are the least for mass_kg={frame.mass_kg:g}; max_tilt_deg is at most 80"
-            )
+            lift, least = 4 * frame.max_thrust_n / GRAVITY_MPS2, 1.2 * frame.mass_kg
+            lifts = f"its rotors lift {lift:.3g} kg, and {least:.3g} kg are the least for mass_kg={frame.mass_kg:g}"
+            raise ConfigError(f"env.drone={path}: {lifts}; max_tilt_deg is at most 80")
         if not torch.linalg.cond(frame.wrench()) < 1e6:
             raise ConfigError(f"env.drone={path}: rotor_angles_deg and rotor_spin do not give torques around all axes")
         return frame
@@ -145,13 +144,8 @@ class Airframe:
     def wrench(self) -> Tensor:
         """Return the matrix [4, 4] from the rotors' thrusts (N) to torques and lift."""
         angle, spin = torch.deg2rad(torch.tensor(self.rotor_angles_deg)), torch.tensor(self.rotor_spin)
-        rows = (
-            self.arm_m * torch.sin(angle),
-            -self.arm_m * torch.cos(angle),
-            -self.drag_m * spin,
-            torch.ones_like(angle),
-        )
-        return torch.stack(rows)
+        roll, pitch = self.arm_m * torch.sin(angle), -self.arm_m * torch.cos(angle)
+        return torch.stack((roll, pitch, -self.drag_m * spin, torch.ones_like(angle)))
 
 
 class Quadrotor:
