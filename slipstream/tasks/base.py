@@ -51,21 +51,10 @@ class Controller(Protocol):
 class Game(Protocol):
     """A problem that people can play in the browser, against its agents or one another. One thread steps it."""
 
-    @property
-    def scene(self) -> str:
-        """Which view of the page shows it."""
-
-    @property
-    def step_s(self) -> float:
-        """Game time of one step."""
-
-    @property
-    def neutral(self) -> Sequence[float]:
-        """The controls of a person who touches nothing."""
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """The names of both sides."""
+    scene: str  # which view of the page shows it
+    step_s: float  # game time of one step
+    neutral: Sequence[float]  # the controls of a person who touches nothing
+    names: tuple[str, str]  # of both sides
 
     def describe(self) -> dict[str, Any]:
         """Return what the page offers: opponents, starts, modes, controls."""
@@ -177,7 +166,8 @@ class Task:
             ValueError: There is nothing to draw; the message says why.
         """
         if len(rows) < MIN_CURVE_ITERATIONS:
-            raise ValueError(f"learning.png needs {MIN_CURVE_ITERATIONS} iterations, this run has {len(rows)}")
+            needs = f"is drawn from {MIN_CURVE_ITERATIONS} iterations on"
+            raise ValueError(f"learning.png {needs}, this run has {len(rows)}")
         own = own_metrics(rows)[:MOST_OWN_CURVES] if self.shown_info is None else self.shown_info
         learning_curve(rows, folder / "learning.png", folder.name, own)
 
@@ -206,9 +196,8 @@ class Task:
         if "unfinished" in result:
             steps = cfg.eval.max_steps or MAX_STEPS
             share = format_percent(result["unfinished"], 0)
-            log(
-                f"{share} of the episodes had not ended after {steps:,} steps and count as they are: raise eval.max_steps"
-            )
+            unfinished = f"{share} of the episodes had not ended after {steps:,} steps"
+            log(f"{unfinished} and count as they are: raise eval.max_steps")
         return result
 
     def validate(
@@ -277,5 +266,6 @@ def as_task(found: Any, name: str) -> Task:
         raise ConfigError(f"task={name}: {module} has no TensorEnv subclass named {attribute} ({others})")
     config = getattr(found, "Config", None)
     if not is_dataclass(config) or "num_envs" not in {f.name for f in fields(config)}:
-        raise ConfigError(f"task={name}: {found.__name__}.Config must be a dataclass with a field num_envs")
+        must_be = "must be the dataclass of its settings, with a field num_envs"
+        raise ConfigError(f"task={name}: {found.__name__}.Config {must_be}")
     return Task(name, found)

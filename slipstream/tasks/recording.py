@@ -13,7 +13,8 @@ def describe_policy(trained: Any, env_config: Any) -> dict[str, Any]:
     `trained` is a `LoadedPolicy`, or None if the policy is in no file.
     """
     facts: dict[str, Any] = {"created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-    facts["env"] = {key: value for key, value in dataclasses.asdict(env_config).items() if _is_plain(value)}
+    plain = bool | int | float | str | None | dict | list | tuple
+    facts["env"] = {key: value for key, value in dataclasses.asdict(env_config).items() if isinstance(value, plain)}
     if trained is not None:
         facts["policy"] = trained.name
         facts["policy_sha256"] = trained.sha256
@@ -30,7 +31,3 @@ def body_group(name: str, labels: list[str], kind: str, color: str, shown: str |
         "type": kind,
         "color": color,
     }
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, bool | int | float | str | None | dict | list | tuple)

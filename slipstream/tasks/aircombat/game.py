@@ -106,6 +106,7 @@ class DuelGame(Game):
         opponent = lesson[0] if lesson else opponent
         agent = None if opponent is None else self._ready(opponent)
         self.opponent, self.begun = opponent, {"opponent": opponent, "start": start}
+        self.names = ("player 1", "player 2") if opponent is None else ("player", short_name(opponent))
         where, limit_s = ("head_on", lesson[1]) if lesson else (start, self.options.seconds)
         config = AirCombatConfig(num_envs=1, sides=2, start=where, episode_s=limit_s)
         self._games += 1
@@ -191,11 +192,6 @@ class DuelGame(Game):
             return None
         d, pair = self.env.engine.duels, None if self.begun["start"] in LESSONS else list(self.names)
         return {"winner": int(d.winner[0]), "seconds": int(d.clock[0]) * PHYSICS_DT_S, "pair": pair}
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Return the names of both sides."""
-        return ("player 1", "player 2") if self.opponent is None else ("player", short_name(self.opponent))
 
     def recording(self, title: str) -> Recording | None:
         """Return the recording of the game so far."""

@@ -92,9 +92,8 @@ def rollout_of(recording: Recording) -> dict[str, Any]:
     clock = torch.tensor(recording.clocks[""] / rules.dt_s).round().int()
     duels = begin(columns["fighter.position"], columns["fighter.velocity"], left)
     duels.rudder, duels.alive, duels.clock = columns["fighter.rudder"], columns["fighter.alive"] > 0, clock
-    duels.missile_pos, duels.missile_vel = (
-        columns[f"missile.{name}"].nan_to_num() for name in ("position", "velocity")
-    )
+    duels.missile_pos = columns["missile.position"].nan_to_num()
+    duels.missile_vel = columns["missile.velocity"].nan_to_num()
     duels.missile_age = age
     youngest = torch.where(age == GONE, rules.cooldown, age).reshape(-1, 2, CARRIED).amin(-1)
     duels.cooldown = (rules.cooldown - youngest).clamp(min=0)
@@ -118,17 +117,16 @@ def reach_table(low: float, high: float) -> dict[str, np.ndarray]:
 def _add_events(recording: Recording, rows: Duels, names: tuple[str, str], result: str) -> None:
     """Add launches, lost missiles, hits, and the end."""
     times, age = recording.clocks[""], rows.missile_age
-    events = recording.events
+    found = []
     for t in range(1, len(times)):
         for slot in range(SLOTS):
             side, was, now = slot // CARRIED, int(age[t - 1, slot]), int(age[t, slot])
             missile = f"{names[side]} missile {slot % CARRIED + 1}"
             if was == GONE and now != GONE:
-                events.append(
-                    {"time": float(times[t]), "kind": "launch", "text": f"{names[side]} fires", "body": missile}
-                )
+                found.append((t, "launch", f"{names[side]} fires", missile))
             elif was != GONE and now == GONE:
                 hit = bool(rows.alive[t - 1, 1 - side]) and not bool(rows.alive[t, 1 - side])
                 kind, text = ("hit", f"hits {names[1 - side]}") if hit else ("lost", "is lost")
-                events.append({"time": float(times[t]), "kind": kind, "text": f"{missile} {text}", "body": missile})
-    events.append({"time": float(times[-1]), "kind": "end", "text": result, "body": ""})
+                found.append((t, kind, f"{missile} {text}", missile))
+    for t, kind, text, body in (*found, (-1, "end", result, "")):
+        recording.events.append({"time": float(times[t]), "kind": kind, "text": text, "body": body})

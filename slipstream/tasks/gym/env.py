@@ -88,17 +88,14 @@ class GymEnv(TensorEnv):
 
     def _advance(self, action: Tensor) -> None:
         try:
-            self._observation, self._reward, self._terminated, self._truncated, info = self.vector.step(
-                self._to_gym(action.cpu().numpy())
-            )
+            *record, info = self.vector.step(self._to_gym(action.cpu().numpy()))
+            self._observation, self._reward, self._terminated, self._truncated = record
             self._read_info(info)
         except (EOFError, ConnectionError) as error:
             self.vector._state = AsyncState.DEFAULT  # else close() would wait for the step
             self.vector.close(terminate=True)
-            raise ChildProcessError(
-                f"a process of env.vectorization=async has ended while {self.config.id} stepped, perhaps killed for memory: "
-                "use fewer env.num_envs, or env.vectorization=sync"
-            ) from error
+            ended = f"a process of env.vectorization=async has ended while {self.config.id} stepped, perhaps killed for memory"
+            raise ChildProcessError(f"{ended}: use fewer env.num_envs, or env.vectorization=sync") from error
 
     def _read_info(self, info: dict[str, Any]) -> None:
         """Take the numbers from the info of a step. Where a name is missing, its last value in the episode stays."""
@@ -111,9 +108,8 @@ class GymEnv(TensorEnv):
                 self._unseen.discard(name)
         if self._unseen and (self._terminated | self._truncated).any():
             absent = ", ".join(sorted(self._unseen))
-            warnings.warn(
-                f"env.info: no step of a complete episode had {absent} in its info: logged as 0", stacklevel=2
-            )
+            missed = f"no step of a complete episode had {absent} in its info"
+            warnings.warn(f"env.info: {missed}: logged as 0", stacklevel=2)
             self._unseen = set()
 
     def _clear_info(self, mask: Tensor) -> None:
@@ -180,10 +176,8 @@ class GymEnv(TensorEnv):
         named = [_by_name(one) for one in seen]
         self._observation = {name: np.stack([one[name] for one in named]) for name in self._spaces}
         if not all(torch.equal(now.cpu(), state["observation"][name]) for name, now in self._observe().items()):
-            warnings.warn(
-                f"{self.config.id} is not deterministic given its seed: the restored state differs from the saved one",
-                stacklevel=2,
-            )
+            differs = "is not deterministic given its seed: the restored state differs from the saved one"
+            warnings.warn(f"{self.config.id} {differs}", stacklevel=2)
 
     def close(self) -> None:
         """End the processes of env.vectorization=async."""
@@ -281,8 +275,8 @@ def _observation_spec(space: gymnasium.Space, name: str) -> Spec:
         kind = np.float32 if np.issubdtype(space.dtype, np.floating) else space.dtype  # networks use float32
         dtype = torch.from_numpy(np.zeros(1, kind)).dtype
         return Box(space.shape, float(space.low.min()), float(space.high.max()), dtype)
-    kinds = "Box, Discrete and a Dict of these, none of them empty"
-    raise ValueError(f"observation '{name}' is a {space}: only {kinds}, can be used; wrap the env to flatten it")
+    known = "only Box, Discrete and a Dict of these, none of them empty, can be used"
+    raise ValueError(f"observation '{name}' is a {space}: {known}; wrap the env to flatten it")
 
 
 def _actions(space: gymnasium.Space) -> tuple[Spec, Callable[[np.ndarray], np.ndarray]]:

@@ -85,7 +85,6 @@ def evaluate(name: str, cfg: TrainConfig, settings: EvalConfig, policy: Policy) 
         env = evaluation_env(cfg.env, settings, resolve_device(cfg.device))
         flights = fly(env, policy, settings.num_drones, progress)
     result = summarize(flights, settings.bootstrap)
-    print(
-        f"  {name}: {format_percent(result['success'])} reach the goal, {format_percent(result['collision'])} collide"
-    )
+    success, collision = format_percent(result["success"]), format_percent(result["collision"])
+    print(f"  {name}: {success} reach the goal, {collision} collide")
     return {"name": name, **result}, flights

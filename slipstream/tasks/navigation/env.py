@@ -142,9 +142,8 @@ class NavigationConfig:
         check_range(self, "voxel_m", minimum=0.02, maximum=2, section="env.")
         check_range(self, "body_radius_m", "goal_radius_m", above=0, maximum=10, section="env.")
         if self.lidar.range_m <= self.body_radius_m:
-            raise ValueError(
-                f"env.lidar.range_m={self.lidar.range_m:g} must be more than env.body_radius_m={self.body_radius_m:g}"
-            )
+            range_m, radius_m = self.lidar.range_m, self.body_radius_m
+            raise ValueError(f"env.lidar.range_m={range_m:g} must be more than env.body_radius_m={radius_m:g}")
         if not 0 <= self.min_height_m < self.max_height_m <= 1000:
             low, high = self.min_height_m, self.max_height_m
             raise ValueError(f"env.min_height_m={low:g} must be less than env.max_height_m={high:g}, both in [0, 1000]")
@@ -278,12 +277,11 @@ class NavigationEnv(TensorEnv):
             "state": Box((8,), mirror=(1, -2, 3, 4, 5, 6, -7, 8), side=6),
             "lidar": Box(beams, 0.0, config.lidar.range_m, mirror=tuple(mirrored.flatten().tolist())),
             "direction": Box((1, 3)),
-            "dynamic_obstacle": Box((1, NEAREST, len(SEEN_COLUMNS)), mirror=MIRRORED_ROWS),
         }
+        if config.observe_moving:
+            self.observation_spec["dynamic_obstacle"] = Box((1, NEAREST, len(SEEN_COLUMNS)), mirror=MIRRORED_ROWS)
         if self.camera is not None:
             self.observation_spec["camera"] = config.camera.spec
-        if not config.observe_moving:
-            del self.observation_spec["dynamic_obstacle"]
         if config.actions == "discrete":
             self.action_table = torch.tensor(list(product(config.discrete_speeds_mps, repeat=3)), device=device)
             self.action_spec = Discrete(len(self.action_table))
@@ -382,10 +380,9 @@ class NavigationEnv(TensorEnv):
         worlds = self.config.num_worlds
         if self.routes is None:
             config, half_m = self.config, self.config.map_half_m
-            crosses = config.swarm > 1 or config.goals == "crossing"
-            start, goal = (
-                crossing_starts(drones, config.swarm, half_m) if crosses else evaluation_starts(drones, half_m)
-            )
+            start, goal = evaluation_starts(drones, half_m)
+            if config.swarm > 1 or config.goals == "crossing":
+                start, goal = crossing_starts(drones, config.swarm, half_m)
             return start.repeat(worlds, 1), goal.repeat(worlds, 1)
         row = torch.arange(drones, device=self.device).repeat(worlds) % self.routes.count
         world_of = torch.arange(worlds, device=self.device).repeat_interleave(drones)

@@ -247,16 +247,12 @@ def evaluation_env(
     """Build the env of the protocol: one world per map seed, clocks at zero, flights not truncated at the goal."""
     if settings.num_drones % world.swarm:
         few = max(settings.num_drones // world.swarm, 1) * world.swarm
-        raise ConfigError(f"eval.num_drones={settings.num_drones} must be a multiple of {world.swarm}: use {few}")
-    config = dataclasses.replace(
-        world,
-        num_envs=settings.num_drones * len(settings.map_seeds),
-        num_worlds=len(settings.map_seeds),
-        world_seeds=list(settings.map_seeds),
-        max_episode_steps=settings.max_steps or CROSSING_STEPS,
-        random_clock=False,
-        goal_ends_episode=False,
-    )
+        rule = f"must be a multiple of {world.swarm} drones"
+        raise ConfigError(f"eval.num_drones={settings.num_drones} {rule}: use {few}")
+    seeds, steps = list(settings.map_seeds), settings.max_steps or CROSSING_STEPS
+    changes: dict[str, Any] = {"num_worlds": len(seeds), "world_seeds": seeds, "max_episode_steps": steps}
+    changes |= {"num_envs": settings.num_drones * len(seeds), "random_clock": False, "goal_ends_episode": False}
+    config = dataclasses.replace(world, **changes)
     if sim is None or sim.name != "mujoco":
         return NavigationEnv(config.num_envs, device, seed, config)
     return MujocoEnv(config.num_envs, seed, config, sim)
@@ -380,10 +376,8 @@ def evaluate(
         log(f"{cfg.env.terminate} ended {share} of the flights; they are among the collisions")
     if cfg.group_sizes:
         result["group_sizes"] = by_group_size(cfg, policies[0], device)
-        rows = [
-            {"group": f"{row['swarm']}", "drones": f"{row['drones']:,}"} | rate_cells(row)
-            for row in result["group_sizes"]
-        ]
+        sizes = [{"group": f"{row['swarm']}", "drones": f"{row['drones']:,}"} for row in result["group_sizes"]]
+        rows = [size | rate_cells(row) for size, row in zip(sizes, result["group_sizes"], strict=True)]
         title = f"{trained.name}: crossing in groups"
         log(TextTable(title, list(rows[0]), [list(row.values()) for row in rows]).render())
     if other:
@@ -393,9 +387,8 @@ def evaluate(
         result["compare"] = found | {"other": summarize(their_flights, cfg.eval.bootstrap)}
         title = f"{other.name}, in the same world: {_flown(flown[1][1], cfg.sim)}"
         log(percent_table(result["compare"]["other"], title))
-        log(
-            f"success of {trained.name} less {other.name}, paired by map, with its 95 % interval: {format_difference(found)}"
-        )
+        compared = f"success of {trained.name} less {other.name}, paired by map, with its 95 % interval"
+        log(f"{compared}: {format_difference(found)}")
     if len(cfg.eval.map_seeds) < 16:
         first = cfg.eval.map_seeds[0]
         log(f"(maps: {len(cfg.eval.map_seeds)}; take at least 16 for a claim: eval.map_seeds={first}-{first + 15})")

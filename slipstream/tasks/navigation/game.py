@@ -57,18 +57,14 @@ class RaceGame(Game):
             raise ConfigError(f"seconds={options.seconds:g} must be between 10 and 600")
         self.options, self._games = options, 0
         self.trained = load_policy(weights if options.opponent == "learned" else options.opponent)
+        self.names = "player", "learned" if options.opponent == "learned" else self.trained.name
         self.start({})
-
-    @property
-    def step_s(self) -> float:
-        """Game time of a step."""
-        return self.env.config.dt_s
 
     def describe(self) -> dict[str, Any]:
         """Return what the page offers."""
-        return {"scene": self.scene, "title": "Race a learned drone", "opponents": {"learned": self.names[1]},
-                "starts": list(STARTS), "people": 1, "opponent": "learned", "start": self.begun,
-                "seconds": self.options.seconds}  # fmt: skip
+        offered = {"opponents": {"learned": self.names[1]}, "starts": list(STARTS), "people": 1}
+        begun = {"opponent": "learned", "start": self.begun, "seconds": self.options.seconds}
+        return {"scene": self.scene, "title": "Race a learned drone", **offered, **begun}
 
     def setup(self) -> Recording:
         """Return the field."""
@@ -92,7 +88,8 @@ class RaceGame(Game):
         self._interval = sensors.pop("decision_interval")  # a person decides at every physics step
         world: dict[str, Any] = {"num_obstacles": standing, "dyn": dyn, "world_seeds": [seed], "random_clock": False}
         config = NavigationConfig(num_envs=2, max_episode_steps=10**6, **world, **sensors)
-        self.env = env = NavigationEnv(2, "cpu", self.options.seed, config)
+        self.env, self.step_s = NavigationEnv(2, "cpu", self.options.seed, config), config.dt_s
+        env = self.env
         at, to = evaluation_starts(1, config.map_half_m)
         at, to = at.repeat(2, 1), to.repeat(2, 1)
         at[:, 0], to[:, 0] = torch.tensor([-APART_M / 2, APART_M / 2]), 0.0
@@ -154,11 +151,6 @@ class RaceGame(Game):
         if self._winner < 0:
             return None
         return {"winner": self._winner, "seconds": self.time_s, "pair": list(self.names)}
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Return the names of both."""
-        return "player", "learned" if self.options.opponent == "learned" else self.trained.name
 
     def recording(self, title: str) -> Recording | None:
         """Return the race so far."""

@@ -112,13 +112,9 @@ def flight_recording(
 
 def field_facts(config: NavigationConfig) -> dict[str, Any]:
     """Return what the page must know of a field besides its obstacles."""
-    return {
-        "map_half_m": config.map_half_m,
-        "lidar": dataclasses.asdict(config.lidar) | {"sees_moving": config.lidar_sees_moving},
-        "body_radius_m": config.body_radius_m,
-        "goal_radius_m": config.goal_radius_m,
-        "max_speed_mps": config.max_speed_mps,
-    }
+    names = ("map_half_m", "body_radius_m", "goal_radius_m", "max_speed_mps")
+    lidar = dataclasses.asdict(config.lidar) | {"sees_moving": config.lidar_sees_moving}
+    return {name: getattr(config, name) for name in names} | {"lidar": lidar}
 
 
 def _add_events(recording: Recording, outcome: np.ndarray) -> None:

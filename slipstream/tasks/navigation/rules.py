@@ -66,8 +66,8 @@ class Rules:
         if self._reward is not None:
             given, own = env._reward_terms(self.state.collision, self.state.at_goal), self.reward_terms()
             if taken := sorted(given.keys() & own.keys()):
-                hint = f"use another name (env.reward.{taken[0]}=0 turns that of the env off)"
-                raise ConfigError(f"env.reward.own={config.reward.own} gives {taken[0]}, which the env has: {hint}")
+                given_name = f"env.reward.own={config.reward.own} gives a term {taken[0]}, which the env has"
+                raise ConfigError(f"{given_name}: use another name (env.reward.{taken[0]}=0 turns that of the env off)")
             self.names = (*given, *own)
             self.sums = torch.zeros(len(self.names), n, device=env.device)
         self.terms = torch.zeros_like(self.sums)  # of the last step

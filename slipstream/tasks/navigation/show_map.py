@@ -32,10 +32,9 @@ def show_map(config: NavigationConfig, out: Path) -> None:
         free = reachable(solid, config)[:, :, flown].mean()
         size = " × ".join(f"{x:.1f}" for x in solid.size_m)
         middle = f"{0.0 - offset[0]:.2f}, {0.0 - offset[1]:.2f}"
-        share, memory = f"{solid.voxels.mean():.1%}", f"{solid.voxels.size / 2**20:.1f} MB"
-        rows.append(
-            [file.name, size, f"{solid.voxel_m:g} m", f"{solid.voxels.size:,}", share, f"{free:.1%}", memory, middle]
-        )
+        count, memory = f"{solid.voxels.size:,}", f"{solid.voxels.size / 2**20:.1f} MB"
+        shares = f"{solid.voxels.mean():.1%}", f"{free:.1%}"
+        rows.append([file.name, size, f"{solid.voxel_m:g} m", count, *shares, memory, middle])
     header = ["map", "size, m", "voxel", "voxels", "solid", "free to fly", "memory", "middle in the file"]
     print(TextTable("maps", header, rows, left=1).render())
     if len(files) > len(rows):

@@ -201,7 +201,6 @@ def _pairs_table(pairs: list[dict[str, Any]]) -> TextTable:
         names = short_name(p["red"]), short_name(p["blue"]), f"{p['games']:,}"
         end = format_rate(p["decided_won_share"]), f"{p['seconds']:.0f}"
         rows.append([*names, *won, format_rate(p["draw_share"]), *lost, *end])
-    title = (
-        f"{pairs[0]['played']:,} games per pair, half of them with swapped sides; the same game again does not count"
-    )
+    played = f"{pairs[0]['played']:,} games per pair, half of them with swapped sides"
+    title = f"{played}; the same game again does not count"
     return TextTable(title, header, rows, left=2)

@@ -190,9 +190,8 @@ class League:
         judges = total(scores[name] for name in self.config.judges)
         found = {"success": judges.share("won"), "lost": judges.share("lost"), "draw": judges.share("draw")}
         found["score"] = judges.share("won") - judges.share("lost")
-        shown = {
-            name: score for name, score in scores.items() if name in self.config.scripted or name.startswith("stage")
-        }
+        champions = [name for name in scores if name.startswith("stage")]
+        shown = {name: scores[name] for name in (*self.config.scripted, *champions)}
         if any(self.members):
             shown["pool"] = total(scores[name] for name in self.members if name)
         for name, score in shown.items():
@@ -227,15 +226,11 @@ class League:
 
     def state_dict(self) -> dict[str, Any]:
         """Return stage, pool, results and seats."""
-        return {
-            "stage": self.stage,
-            "stage_evaluations": self.stage_evaluations,
-            "evaluations": self.evaluations,
-            "members": list(self.members),
-            "seats": [seat if isinstance(seat, str) else f"#{seat}" for seat in self.opponent.seats],
-            "results": [{"red": red, "blue": blue, **asdict(score)} for (red, blue), score in self.results.items()],
-            "pool": self.pool.state_dict(),
-        }
+        counts = {name: getattr(self, name) for name in ("stage", "stage_evaluations", "evaluations")}
+        seats = [seat if isinstance(seat, str) else f"#{seat}" for seat in self.opponent.seats]
+        results = [{"red": red, "blue": blue, **asdict(score)} for (red, blue), score in self.results.items()]
+        pool = {"members": list(self.members), "pool": self.pool.state_dict()}
+        return counts | pool | {"seats": seats, "results": results}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state`."""

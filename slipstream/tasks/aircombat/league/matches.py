@@ -95,9 +95,8 @@ class Match:
         self._winner = torch.full((n,), -1.0, device=device)
         self._elapsed_s = torch.zeros(n, device=device)
         self._course = torch.zeros(n, 8, device=device)  # sums over a game that tell it from others: range, actions
-        self._step: Callable[[], None] = (
-            GraphedFunction(self._decide, "a match") if capture and device.type == "cuda" else self._decide
-        )
+        captures = capture and device.type == "cuda"
+        self._step: Callable[[], None] = GraphedFunction(self._decide, "a match") if captures else self._decide
 
     @torch.no_grad()
     def play(self, progress: Callable[[float], None] | None = None, watch: Callable[[], None] | None = None) -> Games:

@@ -184,9 +184,8 @@ class SeatedOpponent(BaseAgent):
     def seat(self, who: Sequence[Seat]) -> None:
         """Seat one agent per seat; members of the pool with their present weights."""
         self.seats = list(who)
-        self._kind.copy_(
-            torch.tensor([self.names.index(name) if isinstance(name, str) else len(self.names) for name in who])
-        )
+        kinds = [self.names.index(name) if isinstance(name, str) else len(self.names) for name in who]
+        self._kind.copy_(torch.tensor(kinds))
         index = torch.tensor([0 if isinstance(name, str) else name for name in who], device=self.device)
         for name, mine in self._weights.items():
             mine.copy_(self.pool.members[name].index_select(0, index))

@@ -181,20 +181,16 @@ def _move(duels: Duels, rudder: Tensor, throttle: Tensor, missile_rudder: Tensor
     dt_s, age = rules.dt_s, duels.missile_age
     pos, vel = flight.advance(FIGHTER, duels.pos, duels.vel, rudder, throttle, dt_s)
     burns = (age < rules.burn).to(pos.dtype)
-    missile_pos, missile_vel = flight.advance(
-        MISSILE, duels.missile_pos, duels.missile_vel, missile_rudder, burns, dt_s
-    )
+    missiles = duels.missile_pos, duels.missile_vel
+    missile_pos, missile_vel = flight.advance(MISSILE, *missiles, missile_rudder, burns, dt_s)
     flies = age != GONE
     return replace(
         duels,
-        pos=pos,
-        vel=vel,
-        rudder=rudder,
+        **{"pos": pos, "vel": vel, "rudder": rudder, "clock": duels.clock + 1},
         cooldown=(duels.cooldown - 1).clamp(min=0),
         missile_pos=torch.where(flies[..., None], missile_pos, duels.missile_pos),
         missile_vel=torch.where(flies[..., None], missile_vel, duels.missile_vel),
         missile_age=torch.where(flies, age + 1, age),
-        clock=duels.clock + 1,
     )
 
 

@@ -131,9 +131,8 @@ class DuelEngine:
         self.ahead.copy_(torch.where(begun, drawn.to(torch.int32), self.ahead))
         clock = self.duels.clock
         clock.copy_(torch.where(begun, self.ahead, clock))
-        self.view[..., obs.OWN_NAMES.index("time_left")] = (self.rules.limit - clock) * (
-            self.rules.dt_s / obs.TIME_SCALE_S
-        )
+        per_tick = self.rules.dt_s / obs.TIME_SCALE_S
+        self.view[..., obs.OWN_NAMES.index("time_left")] = (self.rules.limit - clock) * per_tick
         self.facts[FACTS.index("elapsed_s")] = (clock - self.ahead) * self.rules.dt_s
 
     def refresh(self, clock_before: Tensor | None = None, where: Tensor | None = None) -> None:

@@ -60,16 +60,6 @@ class ReachTable:
     ) -> Tensor:
         """Interpolate the first so many channels [..., channels] linearly on all four axes; bearing and aspect are
         pseudo-angles."""
-        rows = self._rows[:, :channels]
-        total = rows.new_zeros((*own_speed.shape, rows.shape[1]))
-        for index, weight in self._corners(own_speed, target_speed, bearing, aspect):
-            total = total + weight[..., None] * rows[index]
-        return total
-
-    def _corners(
-        self, own_speed: Tensor, target_speed: Tensor, bearing: Tensor, aspect: Tensor
-    ) -> list[tuple[Tensor, Tensor]]:
-        """Return the 16 grid points around a geometry: index in a channel, and weight."""
         low, high = SPEED_LIMITS_MPS
         mirrored = bearing < 0
         aspect = torch.where(mirrored, -aspect, aspect)
@@ -83,11 +73,12 @@ class ReachTable:
             part = place - first
             places.append((first * stride, (first + min(1, count - 1)) * stride))
             weights.append((1 - part, part))
-        found = []
-        for i, j, k, m in product((0, 1), repeat=4):
-            index = places[0][i] + places[1][j] + places[2][k] + places[3][m]
-            found.append((index, weights[0][i] * weights[1][j] * weights[2][k] * weights[3][m]))
-        return found
+        rows = self._rows[:, :channels]
+        total = rows.new_zeros((*own_speed.shape, rows.shape[1]))
+        for i, j, k, m in product((0, 1), repeat=4):  # the grid points around the geometry
+            weight = weights[0][i] * weights[1][j] * weights[2][k] * weights[3][m]
+            total = total + weight[..., None] * rows[places[0][i] + places[1][j] + places[2][k] + places[3][m]]
+        return total
 
 
 @cache

@@ -71,10 +71,9 @@ class Drone:
             )
         inertia, effect = _measure(model, mujoco)
         if not np.linalg.cond(effect) < MAX_CONDITION:
-            raise ConfigError(
-                f"sim.model={path}: its actuators must give lift along the body's z axis and torques around all axes: use "
-                "sites with gear='0 0 1 0 0 DRAG', with opposite DRAG for neighbors"
-            )
+            needs = "its actuators must give lift along the body's z axis and torques around all axes"
+            remedy = "use sites with gear='0 0 1 0 0 DRAG', with opposite DRAG for neighbors"
+            raise ConfigError(f"sim.model={path}: {needs}: {remedy}")
         mixer = np.linalg.inv(effect)
         hover = mixer @ inertia[:, 0] * GRAVITY_MPS2
         limits = np.where(model.actuator_ctrllimited[:, None], model.actuator_ctrlrange, (-np.inf, np.inf))

@@ -229,10 +229,8 @@ class MujocoLidar:
         def scan(k: int) -> None:
             hit = np.empty(distance.shape[1], np.int32)
             for i in range(self.slices[k].start, self.slices[k].stop):
-                self._mujoco.mj_multiRay(
-                    *(self.models[k], self.datas[k], origins[i], vectors[i], chosen, 1, -1, hit, distance[i]),
-                    *(len(hit), range_m),
-                )
+                inputs = self.models[k], self.datas[k], origins[i], vectors[i], chosen
+                self._mujoco.mj_multiRay(*inputs, 1, -1, hit, distance[i], len(hit), range_m)
 
         in_parallel([partial(scan, k) for k in range(len(self.models))])
         missed = (distance < 0) | (distance > range_m)
@@ -280,7 +278,8 @@ class MujocoEnv(NavigationEnv):
 
     def __init__(self, num_envs: int, seed: int, config: NavigationConfig, sim: SimConfig) -> None:
         if config.swarm > 1:
-            raise ConfigError(f"MuJoCo flies each drone alone, not in groups: env.swarm={config.swarm} must be 1")
+            groups = f"groups of env.swarm={config.swarm}"
+            raise ConfigError(f"MuJoCo flies each drone alone, not in {groups}: add env.swarm=1")
         self.sim = sim if sim.radius_m is None or sim.hull_m else replace(sim, hull_m=config.body_radius_m)
         self.first_cause = np.zeros(num_envs, np.int64)  # of each drone's first collision, an index of CAUSES
         super().__init__(num_envs, "cpu", seed, config)

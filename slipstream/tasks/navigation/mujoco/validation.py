@@ -72,10 +72,8 @@ def validate(
         result["camera"] = compare_camera(ours, our_flights.paths, cfg.seed)
     for name, sensor in (("LiDAR", lidar), ("camera", result.get("camera"))):
         if sensor:
-            log(
-                f"{name} over {sensor['poses']:,} poses, {sensor['beams']:,} beams: largest difference "
-                f"{sensor['largest_m']:.2g} m, {sensor['beyond_1mm']} beams beyond 1 mm"
-            )
+            differs = f"largest difference {sensor['largest_m']:.2g} m, {sensor['beyond_1mm']} beams beyond 1 mm"
+            log(f"{name} over {sensor['poses']:,} poses, {sensor['beams']:,} beams: {differs}")
     return result
 
 

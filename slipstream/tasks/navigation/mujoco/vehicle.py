@@ -175,16 +175,11 @@ class Vehicle:
             collided = bool(env._collided()[0])
             at_goal = not collided and float((env.goal[0] - env.drone.pos[0]).norm()) < GOAL_RADIUS_M
         time_s = number * env.config.dt_s
-        clock_ratio = round((time.monotonic() - begin) / time_s, 3)
+        clock_ratio = round((time.monotonic() - begin) / time_s, 3)  # 1 in real time
         for later in range(number, number + round(HOLD_S / env.config.dt_s) if at_goal else number):
             self.step(later, begin)
-        return {
-            "success": at_goal,
-            "collision": CAUSES[int(env.first_cause[0])],
-            "time_s": round(time_s, 2),
-            "clock_ratio": clock_ratio,  # 1 in real time
-            "braked_after_s": self.braked_after_s,
-        }
+        result = {"success": at_goal, "collision": CAUSES[int(env.first_cause[0])], "time_s": round(time_s, 2)}
+        return result | {"clock_ratio": clock_ratio, "braked_after_s": self.braked_after_s}
 
     def record(self, result: dict[str, Any], title: str, trained: Any) -> str:
         """Write the recording and its page; return the page's path."""

@@ -324,10 +324,8 @@ def _read_mesh(path: Path, window: Window, claimed: int = 0) -> tuple[Solid, np.
     low, high = triangles[..., :2].min((0, 1)) - edge, triangles[..., :2].max((0, 1)) + edge
     solid, offset = window.grid(low, high, path)
     corners = (triangles + offset - solid.origin) / solid.voxel_m
-    spans = np.clip(np.ceil(corners.max(1)), 0, solid.voxels.shape) - np.clip(
-        np.floor(corners.min(1)), 0, solid.voxels.shape
-    )
-    if spans.prod(1).sum() > 100 * MAX_VOXELS:
+    first, end = (np.clip(x, 0, solid.voxels.shape) for x in (np.floor(corners.min(1)), np.ceil(corners.max(1))))
+    if (end - first).prod(1).sum() > 100 * MAX_VOXELS:
         raise ConfigError(f"{path}: {faces:,} faces this large take too long: simplify it, or set a larger env.voxel_m")
     from slipstream.tasks.navigation.physics.voxels_native import mark_triangles  # numba takes 0.3 s to import
 

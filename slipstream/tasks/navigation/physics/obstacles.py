@@ -77,9 +77,8 @@ class Obstacles:
         if self._backend == "native":
             from slipstream.tasks.navigation.physics import sensors_native
 
-            return SeenObstacles(
-                *sensors_native.sense(pos, heading, world_of, self.properties(), self.count, k, range_m, margin_m)
-            )
+            drones, things = (pos, heading, world_of), (self.properties(), self.count)
+            return SeenObstacles(*sensors_native.sense(*drones, *things, k, range_m, margin_m))
         index, across = self.nearest(pos, world_of, min(k, self.count))
         place = self.properties().index_select(0, (index + world_of[:, None] * self.count).flatten())
         columns = place.view(*index.shape, -1).unbind(-1)  # [N, k] each
@@ -92,9 +91,8 @@ class Obstacles:
         cos, sin = heading[:, 0:1], heading[:, 1:2]
         inverse = 1 / distance.clamp(min=1e-6)
         unit = ((cos * x + sin * y) * inverse, (cos * y - sin * x) * inverse, z * inverse)
-        rows = torch.stack(
-            (*unit, across, z, cos * vel_x + sin * vel_y, cos * vel_y - sin * vel_x, vel_z, width_class, floats), -1
-        )
+        moves = cos * vel_x + sin * vel_y, cos * vel_y - sin * vel_x, vel_z
+        rows = torch.stack((*unit, across, z, *moves, width_class, floats), -1)
         missing = k - index.shape[1]
         rows = torch.nn.functional.pad(torch.where(near[..., None], rows, 0.0), (0, 0, 0, missing))
         return SeenObstacles(rows, torch.nn.functional.pad(clearance, (0, missing), value=range_m), hit)

@@ -55,9 +55,8 @@ def build_solids(config: NavigationConfig, seeds: list[int]) -> tuple[list[Solid
 def _solid_blocks(seed: int, count: int, half_m: float) -> Solid:
     """Return the blocks of map=boxes as voxels, without loss."""
     x, y, half_x, half_y, height = place_boxes(seed, count, half_m).astype(np.float64).T
-    solid = grid_of(
-        np.array((-half_m, -half_m, 0)), np.array((half_m, half_m, BLOCKS_TOP_M)), BOXES_VOXEL_M, "env.map=boxes"
-    )
+    corners = np.array((-half_m, -half_m, 0)), np.array((half_m, half_m, BLOCKS_TOP_M))
+    solid = grid_of(*corners, BOXES_VOXEL_M, "env.map=boxes")
     fill_boxes(solid, np.stack((x, y, 0 * x, half_x, half_y, height, 0 * x), -1))
     return solid
 
