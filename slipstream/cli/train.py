@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 def train(args: argparse.Namespace) -> int:
     """Train in this process, or in several."""
-    from slipstream.cli import compare, console
+    from slipstream.cli import compare, console, exploit
     from slipstream.config import registry
     from slipstream.distributed import multirun
 
@@ -116,7 +116,12 @@ def train(args: argparse.Namespace) -> int:
     if (folder / "learning.png").exists():
         print(f"curves:     {folder / 'learning.png'}")
     env = to_dict(cfg.env) | registry.find_task(cfg.task).evaluation_settings
-    code = {"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env}
-    trusting = registry.trusting_words(code)
+    trusting = registry.trusting_words({"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env})
     print(f"evaluate:   slipstream eval {shlex.quote(f'checkpoint={folder}')}{trusting}")
-    return run_folder.exit_code()
+    code = run_folder.exit_code()
+    words_of_report = registry.find_task(cfg.task).words_of_report(cfg, folder)
+    if words_of_report and code == 0:
+        print(f"exploit:    slipstream exploit {shlex.join(words_of_report)}", flush=True)
+        if "RANK" not in os.environ:
+            return exploit.run(argparse.Namespace(words=words_of_report))
+    return code

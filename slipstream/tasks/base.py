@@ -171,6 +171,10 @@ class Task:
         own = own_metrics(rows)[:MOST_OWN_CURVES] if self.shown_info is None else self.shown_info
         learning_curve(rows, folder / "learning.png", folder.name, own)
 
+    def words_of_report(self, cfg: Any, folder: Path) -> list[str]:
+        """Return the words of `slipstream exploit` that complete the report of a run in `folder`; none by default."""
+        return []
+
     # -- the command `eval` --------------------------------------------------------------------------------------------
 
     def policy_path(self, overrides: Sequence[str]) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from slipstream.config import registry
 from slipstream.config.compose import read_options
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import value_of
@@ -80,6 +83,15 @@ class AirCombatTask(Task):
             raise ConfigError("a league flies past policies without memory: model.memory needs league.enabled=false")
         assert isinstance(env, AirCombatEnv)
         return League(cfg.league, env, policy, derive_seed(cfg.seed, "league"))
+
+    def words_of_report(self, cfg: Any, folder: Path) -> list[str]:
+        """Return the words of the best responses of `league.exploit_s`."""
+        if not (cfg.league.enabled and cfg.league.exploit_s):
+            return []
+        here = [f"checkpoint={folder}", f"root={folder}", "name=exploit", f"max_time_s={cfg.league.exploit_s:g}"]
+        machine = [f"env.num_envs={cfg.env.num_envs}", f"device={cfg.device}", f"threads={cfg.threads}", "random=1"]
+        named = registry.trusting_words({"env": asdict(cfg.env), "model": asdict(cfg.model)})
+        return [*here, *machine, *shlex.split(named)]
 
     def policy_path(self, overrides: Sequence[str]) -> str | None:
         """Return the first red agent if it is a policy."""

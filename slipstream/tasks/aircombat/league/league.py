@@ -48,6 +48,7 @@ class LeagueConfig:
     pool: int = 12  # past policies kept
     snapshot_every: int = 2  # evaluations between two snapshots in the last stage
     games: int = 64  # per opponent and evaluation
+    exploit_s: float = 0.0  # of training of each of two best responses to the agent, when the run is over; 0: none
 
     def __post_init__(self) -> None:
         if not self.mixes or len(self.promote) != len(self.mixes) - 1:
@@ -61,7 +62,7 @@ class LeagueConfig:
         if not self.judges or POOL in self.judges:
             raise ValueError("league.judges must name agents, such as [pursuit,crank,scripted]; pool is none")
         check_range(self, "seats", "snapshot_every", "games", minimum=1, section="league.")
-        check_range(self, "patience", minimum=0, section="league.")
+        check_range(self, "patience", "exploit_s", minimum=0, section="league.")
         check_range(self, "pool", minimum=len(self.mixes), section="league.")  # a champion per stage
         if self.games % 2:
             raise ValueError(f"league.games={self.games} must be even: half of the games are played with swapped sides")
