@@ -98,13 +98,10 @@ def with_intervals(figures: Mapping[str, Tensor], resamples: int = 10_000) -> di
     """
     found: dict[str, float | None] = {}
     for name, x in figures.items():
-        low: float | None = None
-        high: float | None = None
-        if len(x) > 1 and bool(((x == 0) | (x == 1)).all()):
-            low, high = wilson(int(x.sum()), len(x))
-        elif len(x) > 1:
-            low, high = bootstrap_interval(x.cpu().numpy(), resamples)
+        is_rate = bool(((x == 0) | (x == 1)).all())
+        low, high = wilson(int(x.sum()), len(x)) if is_rate else bootstrap_interval(x.cpu().numpy(), resamples)
         found |= {name: x.mean().item(), f"{name}_low": low, f"{name}_high": high}
+        found |= {f"{name}_low": None, f"{name}_high": None} if len(x) == 1 else {}
     return found
 
 

@@ -55,7 +55,7 @@ START_MARGIN_M = 4.0  # distance of starts and goals from the map
 CROSSING_SPREAD = 0.2  # of a side: how far a way passes the middle
 MAX_SWARM = 256
 GOALS = ("any", "opposite", "crossing")
-BOUNDARIES = ("none", "terminate")
+ACTIONS, BOUNDARIES = ("continuous", "discrete"), ("none", "terminate")
 BOUNDARY_SLACK_M = 2.0  # around the start and the goal, where a drone may overshoot
 
 
@@ -128,8 +128,9 @@ class NavigationConfig:
     dyn: MovingObstaclesConfig = field(default_factory=MovingObstaclesConfig)  # NavRL's name, env_dyn.*, works too
 
     def __post_init__(self) -> None:
-        if self.dynamics not in DYNAMICS:
-            raise ValueError(f"unknown dynamics '{self.dynamics}': use one of {', '.join(DYNAMICS)}")
+        for setting, known in (("dynamics", DYNAMICS), ("boundary", BOUNDARIES), ("actions", ACTIONS)):
+            if (value := getattr(self, setting)) not in known:
+                raise ValueError(f"unknown {setting} '{value}': use {' or '.join(known)}")
         if self.goals not in GOALS and not self.goals.endswith(".csv"):
             raise ValueError(f"unknown goals '{self.goals}': use {', '.join(GOALS)}, or a .csv file")
         ends = self.density if isinstance(self.density, list) else [self.density] * 2
@@ -151,10 +152,6 @@ class NavigationConfig:
             raise ValueError(f"env.disturbance.{names[0]} changes a rigid body: add env.dynamics=quadrotor")
         if self.drone is not None and self.dynamics != "quadrotor":
             raise ValueError(f"env.drone={self.drone} describes a rigid body: add env.dynamics=quadrotor")
-        if self.boundary not in BOUNDARIES:
-            raise ValueError(f"unknown boundary '{self.boundary}': use {' or '.join(BOUNDARIES)}")
-        if self.actions not in ("continuous", "discrete"):
-            raise ValueError(f"unknown actions '{self.actions}': use continuous or discrete")
         check_range(self, "num_envs", "num_worlds", "decision_interval", "max_episode_steps", minimum=1, section="env.")
         check_range(self, "decision_interval", maximum=MAX_INTERVAL, section="env.")
         if not 0 < (speeds := len(self.discrete_speeds_mps)) <= MAX_SPEEDS:
@@ -384,7 +381,7 @@ class NavigationEnv(TensorEnv):
             if config.swarm > 1 or config.goals == "crossing":
                 start, goal = crossing_starts(drones, config.swarm, half_m)
             return start.repeat(worlds, 1), goal.repeat(worlds, 1)
-        row = torch.arange(drones, device=self.device).repeat(worlds) % self.routes.count
+        row = torch.arange(drones, device=self.device).repeat(worlds) % self.routes.start.shape[1]
         world_of = torch.arange(worlds, device=self.device).repeat_interleave(drones)
         start, goals, _ = self.routes.take(world_of, row)
         return start, goals
@@ -392,7 +389,7 @@ class NavigationEnv(TensorEnv):
     def _reset(self, mask: Tensor) -> None:
         u = self._random.uniform(self.episode, 9)
         if self.routes is not None:
-            row = (u[:, 0] * self.routes.count).long()
+            row = (u[:, 0] * self.routes.start.shape[1]).long()
             start, goals, legs = self.routes.take(self.world_of, row)
             self._set_route(mask, goals, legs)
             self._begin(mask, start, goals[:, 0])

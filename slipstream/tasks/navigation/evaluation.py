@@ -107,9 +107,9 @@ class Crossing:
         # what `flights` needs
         self.results = [self.success, self.collision, self.time_s, self.strict, self.by_drone]
         self.decision: tuple[Tensor, Tensor | None] | None = None  # the last action and value
-        self._state = [*self.observation.values(), *self.results, self.ended, self.clock_s]
-        self._state += [self.shielded, self.by_rule]
-        self._state += [] if self.policy.memory is None else [self.policy.memory]
+        memory = [] if self.policy.memory is None else [self.policy.memory]
+        flown = [self.ended, self.clock_s, self.shielded, self.by_rule]
+        self._state = [*self.observation.values(), *self.results, *flown, *memory]
         self._start, self._env_start = [x.clone() for x in self._state], env.state_dict()
         capturable = env.device.type == "cuda" and isinstance(policy, ActorCritic)
         self.step: Callable[[], None] = GraphedFunction(self._step, "evaluation") if capturable else self._step
@@ -280,10 +280,8 @@ def summarize(flights: Flights, resamples: int = 10_000) -> dict[str, Any]:
         rates = {name: float(getattr(flights, name)[k].mean()) for name in names}
         interval = {"success_low": low, "success_high": high}
         maps.append({"map_seed": seed, **rates, **interval, "drones": drones, **_time(flights, k)})
-    low, high = maps[0]["success_low"], maps[0]["success_high"]
-    if len(maps) > 1:  # one map cannot be resampled
-        low, high = bootstrap_interval(flights.success.mean(1), resamples)
-    if low == high:  # all maps are alike, which leaves nothing to resample
+    low, high = bootstrap_interval(flights.success.mean(1), resamples)
+    if low == high:  # one map, or all are alike, which leaves nothing to resample
         low, high = wilson(int(flights.success.sum()), flights.success.size)
     means = {name: float(getattr(flights, name).mean()) for name in names}
     overall = {"success": means.pop("success"), "success_low": low, "success_high": high, **means}

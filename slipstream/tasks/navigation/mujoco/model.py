@@ -64,11 +64,9 @@ class Drone:
         collides = model.geom_conaffinity[model.geom_bodyid > 0].any()
         is_free = model.njnt == 1 and model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE
         if not (is_free and model.nu == 4 and model.na in (0, 4) and collides):
-            raise ConfigError(
-                f"sim.model={path} needs one joint, a free one, four actuators, each with one activation or none, and a "
-                f"geom that collides (or sim.hull_m=0.3); it has {model.njnt} joints, {model.nu} actuators, {model.na} "
-                f"activations and {'a' if collides else 'no'} geom that collides"
-            )
+            needs = "one joint, a free one, four actuators, each with one activation or none, and a geom that collides"
+            has = f"{model.njnt} joints, {model.nu} actuators, {model.na} activations and {'a' if collides else 'no'} geom"
+            raise ConfigError(f"sim.model={path} needs {needs} (or sim.hull_m=0.3); it has {has} that collides")
         inertia, effect = _measure(model, mujoco)
         if not np.linalg.cond(effect) < MAX_CONDITION:
             needs = "its actuators must give lift along the body's z axis and torques around all axes"

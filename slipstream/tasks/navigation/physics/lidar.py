@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from slipstream.config.validation import check_range
 from slipstream.sim.devices import pick_backend
 from slipstream.tasks.navigation.physics.voxels import VoxelWorld
 from slipstream.tasks.navigation.physics.world import WorldGrid
@@ -147,8 +148,7 @@ class LidarConfig:
             raise ValueError(f"env.lidar has more than {MAX_BEAMS:,} beams: set fewer azimuths or elevations_deg")
         if any(not abs(e) <= 90 for e in self.elevations_deg):
             raise ValueError(f"env.lidar.elevations_deg must be within ±90°, not {self.elevations_deg}")
-        if not 0 < self.fov_deg <= 360:
-            raise ValueError(f"env.lidar.fov_deg={self.fov_deg:g} must be in (0, 360]")
+        check_range(self, "fov_deg", above=0, maximum=360, section="env.lidar.")
 
     @property
     def is_partial(self) -> bool:

@@ -78,11 +78,6 @@ class Routes:
         """Return the starts [N, 3], goals [N, W, 3] and numbers of goals [N] of rows [N]."""
         return self.start[world_of, row], self.goals[world_of, row], self.legs[world_of, row]
 
-    @property
-    def count(self) -> int:
-        """P."""
-        return self.start.shape[1]
-
 
 def reachable(solid: Solid, config: NavigationConfig) -> np.ndarray:
     """Return the voxels [nx, ny, nz] bool where a drone fits that reach each other: the largest such region."""
