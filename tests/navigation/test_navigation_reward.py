@@ -38,12 +38,6 @@ def test_speed_is_measured_along_the_way_to_the_goal_in_three_dimensions(situati
     assert made.step(0, 0, 1).reward.item() == pytest.approx(1 + LOG_4 + up / math.hypot(3, up), abs=1e-5)
 
 
-def test_a_constant_velocity_costs_nothing(situation):
-    made = _open(situation, num_movers=0)
-    made.env.drone.vel[:] = torch.tensor((0.0, 1.5, 0.0))
-    assert made.step(0, 1.5, 0).reward.item() == pytest.approx(1 + LOG_4 - 1.5 * 1.5 * 0.016 / 10, abs=1e-4)
-
-
 def test_the_cost_of_a_reversal_is_its_change_of_velocity(situation):
     made = _open(situation, num_movers=0)
     made.env.drone.vel[:] = torch.tensor((0.0, 2.0, 0.0))

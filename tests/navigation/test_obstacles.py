@@ -97,14 +97,6 @@ def test_the_first_draw_that_is_free_is_taken():
     assert np.array_equal(spread_evenly(mine, 30, 20.0), points) and mine.random() == theirs.random()
 
 
-def test_spacing_is_the_preferred_one_while_there_is_room():
-    points = spread_evenly(np.random.default_rng(0), 4, 20.0)  # preferred 20 m
-    gaps = [np.linalg.norm(points[i] - points[j]) for i in range(4) for j in range(i)]
-    assert min(gaps) >= 20 * 0.8**2  # each obstacle starts from the preferred spacing again
-    few = spread_evenly(np.random.default_rng(1), 2, 20.0)
-    assert np.linalg.norm(few[0] - few[1]) >= 2 * math.sqrt(400 / 2) * 0.8
-
-
 def test_kinds_and_widths_are_not_sorted_by_place():
     origin = torch.cat([_make(80, (seed,)).origin for seed in range(20)])
     assert origin[:, :40, 0].mean().abs() < 1.5 and origin[:, 40:, 0].mean().abs() < 1.5  # standard error 0.4
