@@ -186,11 +186,14 @@ def _move(duels: Duels, rudder: Tensor, throttle: Tensor, missile_rudder: Tensor
     flies = age != GONE
     return replace(
         duels,
-        **{"pos": pos, "vel": vel, "rudder": rudder, "clock": duels.clock + 1},
+        pos=pos,
+        vel=vel,
+        rudder=rudder,
         cooldown=(duels.cooldown - 1).clamp(min=0),
         missile_pos=torch.where(flies[..., None], missile_pos, duels.missile_pos),
         missile_vel=torch.where(flies[..., None], missile_vel, duels.missile_vel),
         missile_age=torch.where(flies, age + 1, age),
+        clock=duels.clock + 1,
     )
 
 
