@@ -130,7 +130,7 @@ class NavigationConfig:
     def __post_init__(self) -> None:
         for setting, known in (("dynamics", DYNAMICS), ("boundary", BOUNDARIES), ("actions", ACTIONS)):
             if (value := getattr(self, setting)) not in known:
-                raise ValueError(f"unknown {setting} '{value}': use {' or '.join(known)}")
+                raise ValueError(f"unknown {setting} '{value}': use one of {', '.join(known)}")
         if self.goals not in GOALS and not self.goals.endswith(".csv"):
             raise ValueError(f"unknown goals '{self.goals}': use {', '.join(GOALS)}, or a .csv file")
         ends = self.density if isinstance(self.density, list) else [self.density] * 2
