@@ -119,9 +119,5 @@ def train(args: argparse.Namespace) -> int:
     trusting = registry.trusting_words({"task": cfg.task, "algo": cfg.algo.name, "model": vars(cfg.model), "env": env})
     print(f"evaluate:   slipstream eval {shlex.quote(f'checkpoint={folder}')}{trusting}")
     code = run_folder.exit_code()
-    words_of_report = registry.find_task(cfg.task).words_of_report(cfg, folder)
-    if words_of_report and code == 0:
-        print(f"exploit:    slipstream exploit {shlex.join(words_of_report)}", flush=True)
-        if "RANK" not in os.environ:
-            return exploit.run(argparse.Namespace(words=words_of_report))
-    return code
+    of_report = registry.find_task(cfg.task).words_of_report(cfg, folder)
+    return exploit.run(argparse.Namespace(words=of_report)) if of_report and code == 0 else code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -69,6 +70,8 @@ class AirCombatTask(Task):
             return
         if cfg.collect.pipeline != "off":
             raise ConfigError("a league changes the opponents between iterations: leave collect.pipeline=off")
+        if cfg.league.exploit_s and "RANK" in os.environ:
+            raise ConfigError("league.exploit_s needs one process: leave it out, and give slipstream exploit the run")
         if cfg.env.opponent != AirCombatConfig.opponent:
             remedy = f"leave opponent={cfg.env.opponent} out, or give league.enabled=false"
             raise ConfigError(f"the league chooses the opponents: {remedy}")
