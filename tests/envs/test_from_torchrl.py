@@ -19,6 +19,7 @@ from slipstream import CompressedDataCollector, PipelinedDataCollector, SyncData
 from slipstream.cli import main
 from slipstream.collectors import CompressedBatch
 from slipstream.envs.adapters.from_torchrl import FromTorchRL
+from slipstream.envs.specs import Box
 
 MODULE = """
 import torch
@@ -212,6 +213,16 @@ def test_bounds_of_actions_are_scaled():
     assert (env.action_spec.low, env.action_spec.high) == (-1.0, 1.0)
     record = env.step(torch.tensor([[1.0], [-0.5]]))
     assert record.observation["agents.observation.state"][:, 0].tolist() == [2.0, -1.0]
+
+
+@pytest.mark.parametrize("spec", [Unbounded((2, 1)), Bounded(-torch.inf, torch.inf, (2, 1))])
+def test_actions_without_bounds_pass_as_they_are(spec):
+    walker = Walker(2)
+    walker.action_spec = Composite(agents=Composite(action=spec, shape=(2,)), shape=(2,))
+    env = FromTorchRL(walker)
+    assert env.action_spec == Box((1,)) and env.observation_spec["agents.observation.state"] == Box((2,))
+    record = env.step(torch.tensor([[3.0], [-0.5]]))
+    assert record.observation["agents.observation.state"][:, 0].tolist() == [3.0, -0.5]
 
 
 @pytest.fixture

@@ -158,7 +158,8 @@ class FromTorchRL(TensorEnv):
 
 
 def _bounds(spec: TensorSpec) -> tuple[Tensor, Tensor]:
-    space, no_end = getattr(spec, "space", None), torch.tensor(torch.inf)
+    no_end = torch.tensor(torch.inf)
+    space = None if isinstance(spec, Unbounded) else getattr(spec, "space", None)  # theirs ends at the largest number
     return getattr(space, "low", -no_end), getattr(space, "high", no_end)
 
 
