@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -45,11 +45,10 @@ class KernelCompiler(contextlib.AbstractContextManager["KernelCompiler"]):
     def __init__(self, trainer: Trainer, log: Callable[[str], None]) -> None:
         self._trainer, self._log = trainer, log
         self._process: subprocess.Popen[bytes] | None = None
-        self._started_s = 0.0
-        self._pending = can_compile_beside(trainer)  # compiled kernels are still to come
-        self._switched_s: float | None = None  # when the change began, while its first iteration runs
-        self._marker = _marker(trainer) if self._pending else Path()  # of the code as it is now
-        trainer.capture(log, "graphs" if self._pending else None)
+        pending = can_compile_beside(trainer)
+        # The marker is of the code as it is now.
+        self._change = self._change_beside(_marker(trainer)) if pending else iter(())
+        trainer.capture(log, "graphs" if pending else None)
 
     def __exit__(self, *exc: object) -> None:
         """End the other process."""
@@ -58,60 +57,52 @@ class KernelCompiler(contextlib.AbstractContextManager["KernelCompiler"]):
 
     def poll(self) -> None:
         """Change to compiled kernels if they are there. Call it after each iteration."""
-        if self._switched_s is not None:
-            seconds, self._switched_s = time.perf_counter() - self._switched_s, None
-            self._log(f"training with compiled kernels, after {seconds:.1f} s to load them")
-            with contextlib.suppress(OSError):  # without the marker the next training starts another process again
-                self._marker.parent.mkdir(parents=True, exist_ok=True)
-                self._marker.touch()
-        if not self._pending:
-            return
-        try:
-            if self._process is None:
-                self._begin()
-            else:
-                self._advance(self._process)
-        except OSError as error:  # no process, no temporary file: the training does not need them
-            self._stay(str(error))
+        next(self._change, None)
 
-    def _begin(self) -> None:
-        """Start the other process, unless it is not needed or has no room."""
-        if self._marker.exists():
-            self._switch("the kernels of this training are in the compiler's cache")
+    def _change_beside(self, marker: Path) -> Iterator[None]:
+        """Let another process compile, unless it is not needed or has no room; then change. Yields between
+        iterations."""
+        why = ""
+        if marker.exists():
+            why = "the kernels of this training are in the compiler's cache"
         elif not has_memory_for_two(self._trainer.env.device):
-            self._switch("the GPU has too little free memory to compile beside the training")
+            why = "the GPU has too little free memory to compile beside the training"
         else:
-            folders = [entry for entry in sys.path if entry not in ("", current_folder())]  # the same modules
-            env = python_environment(PYTHONPATH=os.pathsep.join(folders))
-            config = json.dumps(to_dict(self._trainer.cfg)).encode()
-            self._process, self._started_s = start_beside(COMMAND, env, config + b"\n"), time.perf_counter()
-            self._log("training as CUDA graphs, while another process compiles the kernels")
-
-    def _advance(self, process: subprocess.Popen[bytes]) -> None:
-        """Change to compiled kernels or stay, if the other process has ended or takes too long."""
-        code = process.poll()
-        if code is None and time.perf_counter() - self._started_s <= LIMIT_S:
+            try:
+                self._process, started_s = self._start(), time.perf_counter()
+                self._log("training as CUDA graphs, while another process compiles the kernels")
+                yield
+                while (code := self._process.poll()) is None and time.perf_counter() - started_s <= LIMIT_S:
+                    yield
+                process, self._process = self._process, None
+                reason = end_beside(process).rpartition("\n")[2][:300]  # also its own processes, if it has died
+                if code == 0:
+                    why = "another process has compiled the kernels"
+                elif code == NOT_BUILT:
+                    why = f"another process cannot build this training ({reason})"
+                else:
+                    reason = f"no end after {LIMIT_S} s" if code is None else reason or f"exit {code}"
+            except OSError as error:  # no process, no temporary file: the training does not need them
+                reason = str(error)
+        if not why:
+            self._log(f"the kernels were not compiled, training continues as CUDA graphs: {reason}")
             return
-        errors, self._process = end_beside(process), None  # also the compiler's processes of one that has died
-        reason = errors.rpartition("\n")[2][:300]
-        if code == 0:
-            self._switch("another process has compiled the kernels")
-        elif code == NOT_BUILT:
-            self._switch(f"another process cannot build this training ({reason})")
-        else:
-            self._stay(f"no end after {LIMIT_S} s" if code is None else reason or f"exit {code}")
-
-    def _stay(self, reason: str) -> None:
-        self._pending = False
-        self._log(f"the kernels were not compiled, training continues as CUDA graphs: {reason}")
-
-    def _switch(self, why: str) -> None:
-        self._pending, began_s = False, time.perf_counter()
+        began_s = time.perf_counter()
         self._log(why)
         if self._trainer.env.device.type == "cuda":
             torch.cuda.synchronize()  # the graphs that are freed may still run
         self._trainer.capture(self._log, "compiled")
-        self._switched_s = began_s
+        yield  # the first iteration loads them
+        self._log(f"training with compiled kernels, after {time.perf_counter() - began_s:.1f} s to load them")
+        with contextlib.suppress(OSError):  # without the marker the next training starts another process again
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start the other process, which finds the same modules."""
+        folders = [entry for entry in sys.path if entry not in ("", current_folder())]
+        config = json.dumps(to_dict(self._trainer.cfg)).encode()
+        return start_beside(COMMAND, python_environment(PYTHONPATH=os.pathsep.join(folders)), config + b"\n")
 
 
 def can_compile_beside(trainer: Trainer) -> bool:

@@ -157,12 +157,10 @@ class RunFolder:
         A run that says "running" and whose process on this machine has ended was killed: its state is "failed".
         """
         path = self.path / "status.json"
-        if not path.exists():
-            return {}
         reader = Reader(path, max_bytes=1 << 20)
         try:
             status = reader.json(reader.read(path))
-        except DamagedFileError:
+        except (FileNotFoundError, DamagedFileError):
             return {}
         if not isinstance(status, dict) or status.get("state") not in STATES:
             return {}
