@@ -105,7 +105,22 @@ def test_words_that_cannot_have_several_values_are_refused():
         expand(["seed=0,1", "wandb.run_id=abc"], every_key=False)
 
 
+class HereStart:
+    """Trains in this process."""
+
+    def __init__(self, *settings):
+        pass
+
+    def __call__(self, job):
+        self.returncode = main(["train", *job.words])
+        return self
+
+    def poll(self):
+        return self.returncode
+
+
 def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(multirun, "LocalStart", HereStart)
     words = ["train", *TINY, f"root={tmp_path}", "name=seeds", "seed=0,1"]
     assert main(words) == 0
     shown = capfd.readouterr().out
@@ -116,7 +131,7 @@ def test_seeds_are_trained_in_turn_compared_and_continued(tmp_path, capfd, monke
     assert [read_metrics(tmp_path / "seeds" / f"seed={n}")[-1]["frames"] for n in (0, 1)] == [128, 128]
 
     started = []
-    monkeypatch.setattr(multirun.subprocess, "Popen", lambda command, env: started.append(command))
+    monkeypatch.setattr(HereStart, "__call__", lambda self, job: started.append(job))
     capfd.readouterr()
     for word, before in (
         ("algo.learning_rate=2e-3", "algo.learning_rate=0.001"),

@@ -147,7 +147,7 @@ def test_a_search_whose_first_trials_fail_ends(tmp_path, fast, monkeypatch):
 @pytest.mark.parametrize(
     ("kills", "count", "jobs"),
     [
-        (2, 1, 2),
+        (1, 1, 2),
         (1, 2, 1),
         pytest.param(10, 1, 2, marks=pytest.mark.soak),
         pytest.param(10, 2, 1, marks=pytest.mark.soak),
