@@ -123,16 +123,19 @@ class Guard:
     ticks of the guard, so that a job that was suspended as a unit and continues has lost nobody.
 
     Args:
-        store: With `beat/RANK` of all ranks, `hint` and `lost`; only the guard uses this connection.
-        places: [node, local rank, name] of each rank.
+        rank: Of this process, which forks the guard.
+        size: Number of ranks.
+        timeout_s: `distributed.timeout_s`.
     """
 
-    def __init__(self, store: Any, rank: int, places: list[Any], timeout_s: float) -> None:
-        self.store, self.rank, self.places, self.parent = store, rank, places, os.getpid()
+    store: Any  # with `beat/RANK` and `rank/RANK` of all ranks, `hint` and `lost`; only the guard uses this connection
+    places: list[Any]  # [node, local rank, name] of each rank
+
+    def __init__(self, rank: int, size: int, timeout_s: float) -> None:
+        self.rank, self.size, self.parent = rank, size, os.getpid()
         self.tick_s = min(1.0, timeout_s * TICK)
         self.limit, self.grace = (round(timeout_s * share / self.tick_s) for share in (SILENT, GRACE))
-        self.keys = [*(f"beat/{other}" for other in range(len(places))), "hint", "lost"]
-        self.beats, self.missed = [""] * len(places), [0] * len(places)  # ticks without a new report
+        self.beats, self.missed = [""] * size, [0] * size  # ticks without a new report
         self.report, self.hint = 0, "Start the training again"
         self.loss: tuple[int, str] | None = None  # the rank that is lost, and how
         self.unanswered = 0  # ticks
@@ -142,8 +145,14 @@ class Guard:
         for name in STOP_SIGNALS:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
         os.setsid()
+        if not os.read(reports, 100):  # it has not joined the others
+            return
         self.stderr = os.dup(2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # torch prints there what C++ thinks of a store that is lost
+        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        self.store = our_part(dist.TCPStore(*address, is_master=False, wait_for_workers=False))
+        records = (json.loads(self.store.get(f"rank/{rank}")) for rank in range(self.size))
+        self.places = [record["place"] for record in records]
         threading.Thread(target=self._exchange, daemon=True).start()  # the machine of the store may answer no more
         own = ""  # what the rank says of itself at its end
         while self.loss is None and own != OVER:
@@ -166,10 +175,11 @@ class Guard:
 
     def _exchange(self) -> None:
         """Exchange reports with the other guards. Runs in a thread."""
+        keys = [*(f"beat/{rank}" for rank in range(self.size)), "hint", "lost"]
         try:
             while self.loss is None:
                 self.store.set(f"beat/{self.rank}", str(self.report))
-                *beats, self.hint, loss = (value.decode() for value in self.store.multi_get(self.keys))
+                *beats, self.hint, loss = (value.decode() for value in self.store.multi_get(keys))
                 self.unanswered = 0
                 if loss:
                     self.loss = tuple(json.loads(loss))
@@ -194,8 +204,10 @@ class Guard:
 
     def _lose(self, rank: int, how: str) -> None:
         """Let all guards know that a rank is lost, unless they know of another one."""
-        with suppress(RuntimeError):
+        try:
             self.loss = tuple(json.loads(self.store.compare_set("lost", "", json.dumps([rank, how]))))
+        except RuntimeError:
+            self.loss = 0, NO_STORE
 
     def _end(self, lost: int, how: str, answers: int) -> None:
         """Name the rank that is lost, once per node, and end this one."""
@@ -205,7 +217,7 @@ class Guard:
         with suppress(RuntimeError):
             is_first = self.store.add(f"said/{node}", 1) == 1 if how != NO_STORE else is_first
         if is_first and not (how.startswith("failed") and its_node == node):  # that rank has said it
-            who = f"rank {lost} of {len(self.places)} ({name})"
+            who = f"rank {lost} of {self.size} ({name})"
             os.write(self.stderr, f"slipstream train: {who} {how}; the training ends. {self.hint}\n".encode())
         with suppress(OSError):
             os.write(answers, b"lost first" if lost == self.rank else b"lost")
@@ -236,9 +248,10 @@ class Ranks(OneProcess):
             if cfg.auto:
                 raise ConfigError(f"{cfg.auto[0]}=auto is measured in one process: give a number for several ranks")
         self._cuda = device.type == "cuda"
-        self._store, places = self._join(cfg, device)
-        self._nodes = [place[0] for place in places]
-        self._start_guard(places)
+        self._start_guard()  # first: it keeps no connection of this process
+        self._store, self._nodes = self._join(cfg, device)
+        self._say()
+        threading.Thread(target=self._report, name="slipstream ranks", daemon=True).start()
         backend = "cpu:gloo,cuda:nccl" if self._cuda else "gloo"
         device_id = device if self._cuda else None
         store = dist.PrefixStore("torch", self._store)
@@ -246,8 +259,8 @@ class Ranks(OneProcess):
             backend, store=store, rank=self.rank, world_size=self.size, timeout=UNLIMITED, device_id=device_id
         )
 
-    def _join(self, cfg: TrainConfig, device: torch.device) -> tuple[Any, list[Any]]:
-        """Meet the other ranks, compare settings and versions; return the store, and the place of each rank."""
+    def _join(self, cfg: TrainConfig, device: torch.device) -> tuple[Any, list[str]]:
+        """Meet the other ranks, compare settings and versions; return the store, and the node of each rank."""
         store, deadline = _open_store(), time.monotonic() + self.timeout_s
         settings = flat_settings(to_dict(cfg)) | {"device": device.type}
         facts = {key: value for key, value in settings.items() if key not in MAY_DIFFER}
@@ -268,22 +281,21 @@ class Ranks(OneProcess):
                 problem = f"{late}: look at its output; if it is slow, raise distributed.timeout_s"
             if problem:
                 _end_once(store, ConfigError(f"{name} {problem}"), wait_s)
-        return store, [other["place"] for other in all_ranks]
+        return store, [other["place"][0] for other in all_ranks]
 
-    def _start_guard(self, places: list[Any]) -> None:
-        """Fork the guard of this rank, and report to it from a thread."""
-        guard = Guard(self._store.clone(), self.rank, places, self.timeout_s)
+    def _start_guard(self) -> None:
+        """Fork the guard of this rank. It begins with the first report."""
+        self._guard = Guard(self.rank, self.size, self.timeout_s)
         reports, answers = os.pipe(), os.pipe()
         if not os.fork():
             try:
                 os.close(reports[1])
-                guard.run(reports[0], answers[1])
+                self._guard.run(reports[0], answers[1])
             finally:
                 os._exit(0)
         os.close(reports[0])
         os.close(answers[1])
-        self._guard, self._reports = guard, reports[1]  # the guard's connection stays open here, too
-        threading.Thread(target=self._report, args=[answers[0]], name="slipstream ranks", daemon=True).start()
+        self._reports, self._answers = reports[1], answers[0]
 
     # -- exchanges -----------------------------------------------------------------------------------------------------
 
@@ -380,17 +392,17 @@ class Ranks(OneProcess):
             self._store.set("hint", hint)
             self._store.set(RUN_KEY, str(folder))
 
-    def _say(self, report: str) -> None:
+    def _say(self, report: str = "") -> None:
         """Send a line to the guard: nothing but a sign of life, OVER, or how this rank is lost."""
         with suppress(OSError):
             os.write(self._reports, f"{report}\n".encode())
 
-    def _report(self, answers: int) -> None:
+    def _report(self) -> None:
         """Report to the guard that this rank is alive, until the end or until a rank is lost. Runs in a thread."""
         parent = os.getppid()
-        while not select.select([answers], [], [], self._guard.tick_s)[0]:
+        while not select.select([self._answers], [], [], self._guard.tick_s)[0]:
             self._say("" if os.getppid() == parent else "has lost its launcher, which was killed")
-        answer = os.read(answers, 100)
+        answer = os.read(self._answers, 100)
         if not answer:  # the guard has ended: this rank is over
             return
         self._is_first = answer == b"lost first"
