@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -200,35 +201,21 @@ def test_kernels_are_kept_in_the_users_cache_folder(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fails", "error", "code"),
+    ("fails_to", "error", "code"),
     [
-        ("__init__", ValueError, background_compile.NOT_BUILT),
-        ("step", ValueError, 1),
-        ("step", torch.OutOfMemoryError, background_compile.NOT_BUILT),
+        ("build", ValueError("no kernel"), background_compile.NOT_BUILT),
+        ("step", ValueError("no kernel"), 1),
+        ("step", torch.OutOfMemoryError("no kernel"), background_compile.NOT_BUILT),
         ("", None, 0),
     ],
 )
-def test_a_process_that_fails_says_why(monkeypatch, capfd, fails, error, code):
-    class Failing:
-        env = SimpleNamespace(device=torch.device("cpu"))
-
-        def __init__(self, config):
-            self.call("__init__")
-
-        def capture(self, log, mode):
-            self.call("capture")
-
-        def step(self):
-            self.call("step")
-
-        def call(self, name):
-            if name == fails:
-                raise error("no kernel")
-
+def test_a_process_that_fails_says_why(monkeypatch, capfd, fails_to, error, code):
     def leave(code):
         raise SystemExit(code)
 
-    monkeypatch.setattr(background_compile, "Trainer", Failing)
+    trainer = Mock(**{"env.device": torch.device("cpu"), "step.side_effect": error if fails_to == "step" else None})
+    build = Mock(return_value=trainer, side_effect=error if fails_to == "build" else None)
+    monkeypatch.setattr(background_compile, "Trainer", build)
     monkeypatch.setattr(background_compile, "from_dict", dict)
     monkeypatch.setattr(background_compile, "end_with_input", lambda: None)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"{}\n")))
