@@ -46,7 +46,7 @@ def test_gru_sac_and_league_resume_bit_for_bit_in_two_ranks(tmp_path):
 
 @pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.soak)])
 def test_a_killed_or_stopped_rank_ends_the_job(tmp_path, count):
-    run_cases(tmp_path, f"stops:{count}:1")
+    run_cases(tmp_path, f"stops:{count}:1", "hosted")
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

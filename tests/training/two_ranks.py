@@ -12,6 +12,7 @@ import random
 import re
 import shlex
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -117,8 +118,9 @@ class Job:
         return "\n".join(log.read_text() for log in self.logs if log.exists())
 
 
-def train(root, words, keep=None, size=2) -> Job:
-    """Start a training; each rank touches root/looping.RANK, and with `keep` saves what it ends with as KEEP.RANK."""
+def train(root, words, keep=None, size=2, port=None) -> Job:
+    """Start a training; each rank touches root/looping.RANK, and with `keep` saves what it ends with as KEEP.RANK.
+    With a `port` rank 0 has the store, not the launcher."""
     for path in root.glob("looping.*"):
         path.unlink()
     plain = slipstream.train.loop
@@ -136,6 +138,8 @@ def train(root, words, keep=None, size=2) -> Job:
             return folder
 
         slipstream.train.loop = loop
+        if port:
+            os.environ |= {"MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False"}
         return main(["train", *words])
 
     return Job(root, task, size)
@@ -257,6 +261,18 @@ def stops(root, count, seed=0) -> None:
         assert [row["iteration"] for row in read_metrics(folder)] == list(range(1, 21))
 
 
+def hosted(root) -> None:
+    """A store that goes with rank 0: rank 1 names it and ends."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = words_of(root, "ppo", "hosted", "total_frames=1000000", "distributed.timeout_s=20")
+    job = train(root, words, port=port)
+    wait_for_loop(root)
+    os.kill(job.pids[0], signal.SIGKILL)
+    codes, text = job.wait(), job.text()
+    assert codes == [-signal.SIGKILL, PEER_FAILED] and text.count("rank 0 of 2") == 1, f"{codes}: {text}"
+
+
 def differ(root) -> None:
     """Two nodes with two ranks each: what differs on the second one is named once on each, and nothing is written."""
     first = words_of(root, "ppo", "run", "total_frames=256", "distributed.timeout_s=30")
@@ -318,7 +334,14 @@ if __name__ == "__main__":
     for words in RUNS.values():  # imports the tasks; nothing here starts a thread
         load_train(shlex.split(words))
     torch.set_num_threads(1)
-    cases = {"equal": equal, "resume": resume, "large_batch": large_batch, "stops": stops, "differ": differ}
+    cases = {
+        "equal": equal,
+        "resume": resume,
+        "large_batch": large_batch,
+        "stops": stops,
+        "hosted": hosted,
+        "differ": differ,
+    }
     for number, case in enumerate(sys.argv[2:]):
         name, *args = case.split(":")
         folder = Path(sys.argv[1]) / str(number)
