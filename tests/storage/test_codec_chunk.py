@@ -13,6 +13,8 @@ from slipstream.storage.codec.chunks import (
     encode_chunk,
     find_factor,
     take_scratch,
+    zstd_compressor,
+    zstd_decompress,
 )
 from slipstream.storage.codec.registry import DECAY, DELTA, MASK, PLANES, RAW, CodecError
 
@@ -136,6 +138,18 @@ def test_noise_stays_raw():
     noise = np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8)
     for width in (1, 2, 4, 8):
         assert round_trip(noise, width) == (RAW, 1 << 20)
+
+
+@pytest.mark.parametrize("cut", [1, 9, 20, 100])
+def test_a_frame_that_is_cut_short_is_damaged(cut):
+    raw = np.arange(5000).astype(np.uint8)
+    frame, out = zstd_compressor(1).compress(raw), np.empty_like(raw)
+    zstd_decompress(frame, out)
+    assert np.array_equal(out, raw)
+    with pytest.raises(CodecError):  # memory that was not filled must not be taken for data
+        zstd_decompress(frame[:-cut], out)
+    with pytest.raises(CodecError, match="5000 bytes where 4999 are expected"):
+        zstd_decompress(frame, out[1:])
 
 
 @settings(max_examples=300, deadline=None)

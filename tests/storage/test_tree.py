@@ -68,7 +68,8 @@ def test_a_state_that_holds_itself_is_refused():
 
 WRONG = [
     {"$tensor": 5},
-    {"$tensor": True},
+    {"$tensor": False},
+    {"$tensor": -1},
     {"$tensor": 0, "more": 1},
     {"$dict": [[{"$tensor": 0}, 1]]},
     {"$dtype": "load"},
