@@ -8,7 +8,7 @@ import functools
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -26,7 +26,6 @@ from slipstream.config.validation import check_range
 from slipstream.envs.base import TensorEnv
 from slipstream.envs.collector import Collector
 from slipstream.envs.rollout import Rollout
-from slipstream.envs.specs import Step
 from slipstream.models.exploration import sample_from
 from slipstream.sim import devices
 from slipstream.sim.random import restore_generator
@@ -385,21 +384,9 @@ class PipelinedDataCollector(Collector):
     # -- for algorithms.execution --------------------------------------------------------------------------------------
 
     @property
-    def acting(self) -> Any:
-        """The copy of the policy that acts."""
-        return self.policy if self._producer.acting is None else self._producer.acting
-
-    def act_with(self, policy: Any) -> None:
-        """Let the base act with another form of `acting`; that takes over its weights by itself."""
-        self._ours().act_with(policy)
-
-    def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
-        """Wrap the device work of the base's rollouts."""
-        self._ours().capture_with(capture)
-
-    def compile_with(self, compile: Callable[[Step, TensorEnv], Step]) -> None:
-        """Wrap the device work of the base's steps."""
-        self._ours().compile_with(compile)
+    def inner(self) -> Collector:
+        """The base."""
+        return self._ours()
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

@@ -86,12 +86,12 @@ class Collector(ABC):
     # -- for algorithms.execution --------------------------------------------------------------------------------------
 
     @property
-    def acting(self) -> Any:
-        """The policy that acts: the one that learns, or its copy."""
-        return self.policy
+    def inner(self) -> Collector:
+        """The collector that steps the env: this one, or the base of a pipeline, whose policy is a copy that acts."""
+        return self
 
     def act_with(self, policy: Any) -> None:
-        """Act with `policy`, another form of `acting`, from the next rollout on."""
+        """Act with `policy`, another form of the present one, from the next rollout on."""
 
     def capture_with(self, capture: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
         """Wrap the device work of a rollout with `capture`."""

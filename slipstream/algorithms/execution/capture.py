@@ -65,22 +65,22 @@ def capture_training(
     if mode == "plain" or (learner.device.type != "cuda" and capture is None):
         return partial(collector.collect_rollout, check=False), learner.update
     if mode == "compiled":
-        collector.compile_with(partial(compile_step, log=log))
+        collector.inner.compile_with(partial(compile_step, log=log))
     captured_update = capture or partial(GraphedFunction, generator=learner.generator, agree=agree)
     return _capture_rollout(collector, log, capture or GraphedFunction), _capture_update(learner, log, captured_update)
 
 
 def _capture_rollout(collector: Collector, log: Log, capture: Capture) -> Collect:
-    acting = collector.acting
+    acting = collector.inner.policy
     if not isinstance(acting, RolloutCopy):  # it is one if the rollout was captured in another mode before
         acting = RolloutCopy(acting)
-        collector.act_with(acting)
+        collector.inner.act_with(acting)
 
     def with_present_weights(fill: Callable[[], None]) -> None:
         acting.refresh()
         fill()
 
-    collector.capture_with(lambda fill: capture(partial(with_present_weights, fill), "the rollout", log))
+    collector.inner.capture_with(lambda fill: capture(partial(with_present_weights, fill), "the rollout", log))
 
     def collect() -> Any:
         while True:
