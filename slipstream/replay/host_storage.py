@@ -15,19 +15,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from slipstream.replay import persistence
 from slipstream.replay.index import NO_ENDS, StepIndex
-from slipstream.replay.persistence import (
-    KIND,
-    Files,
-    FullBlock,
-    RowsFile,
-    open_bytes,
-    open_save,
-    restore,
-    restore_state,
-    write_bytes,
-    write_save,
-)
 from slipstream.replay.rows import END_KEYS, OUTCOMES, REWARD, Rows, StreamBatch, StreamState, make_batch, read_episode
 from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
@@ -254,7 +243,7 @@ class HostStorage:
         self.writing = threading.RLock()
         self.lock = threading.Lock()
         self._closed = False
-        self._folders: dict[Path, Files] = {}
+        self._folders: dict[Path, persistence.Files] = {}
         self._after_spill = 0  # memory that the last spill could not free
         self._spilled_files = 0
         self._spiller = BackgroundWorker("spilling to disk", restart_after_fork=True)
@@ -461,10 +450,10 @@ class HostStorage:
         with self.writing:
             self._save(folder.absolute())
 
-    def _save(self, path: Path) -> tuple[Path | None, list[FullBlock]]:
+    def _save(self, path: Path) -> tuple[Path | None, list[persistence.FullBlock]]:
         """Write a save; return the new file of rows, if there is one, and its full blocks. Hold `writing`."""
         before = self._folders.get(path, [])
-        self._folders[path], rows, full = write_save(path, before, self.memory, self.sampler, self.lock)
+        self._folders[path], rows, full = persistence.write_save(path, before, self.memory, self.sampler, self.lock)
         return rows, full
 
     def load(self, folder: Path, max_bytes: int | None = None, draws: bool = True) -> None:
@@ -473,7 +462,7 @@ class HostStorage:
         path = folder.absolute()
         reader = Reader(path, max_bytes=max_bytes)
         with self.writing:
-            files, saved, state = open_save(path, reader)
+            files, saved, state = persistence.open_save(path, reader)
             reader.name = str(path)
             self._replace(files, state, reader, draws)
             self._folders = {path: saved}
@@ -482,7 +471,7 @@ class HostStorage:
     def state_dict(self) -> dict[str, Tensor]:
         """See `ReplayBuffer.state_dict`: one tensor of bytes."""
         with self.writing:
-            return {"replay": torch.from_numpy(write_bytes(self.memory, self.sampler, self.lock))}
+            return {"replay": torch.from_numpy(persistence.write_bytes(self.memory, self.sampler, self.lock))}
 
     def load_state_dict(self, state: Mapping[str, Any], draws: bool = True) -> None:
         """See `ReplayBuffer.load_state_dict`, and `load`."""
@@ -490,19 +479,19 @@ class HostStorage:
         with reader.parsing("the state dict"):
             data = state["replay"].detach().cpu().contiguous().numpy()
         with self.writing:
-            self._replace(*open_bytes(data, reader), reader, draws)
+            self._replace(*persistence.open_bytes(data, reader), reader, draws)
             self._folders.clear()
 
-    def _replace(self, files: list[RowsFile], state: Any, reader: Reader, draws: bool) -> None:
+    def _replace(self, files: list[persistence.RowsFile], state: Any, reader: Reader, draws: bool) -> None:
         """Use the contents of these files from now on, and with `draws` their sampler's state. Hold `writing`."""
         memory = Memory(self.memory.settings.schema(), self.memory.settings)
         sampler = copy.deepcopy(self.sampler)
         sampler.restart()
         with reader.parsing("the saved buffer"):
-            restore(memory, files, reader)
+            persistence.restore(memory, files, reader)
         with reader.parsing("the state"):
             state = state if draws else {**state, "sampler": sampler.state_dict()}
-        restore_state(memory, sampler, state, reader)
+        persistence.restore_state(memory, sampler, state, reader)
         index = memory.index
         if self.capacity is not None and len(index) and index.head_for(self.capacity) == index.tail:
             raise ValueError(
@@ -543,7 +532,7 @@ class HostStorage:
             assert self.memory.settings.spill_dir is not None
             path, full = self._save(self.memory.settings.spill_dir)
             if path is not None:
-                container = TensorFile.open(path, KIND)
+                container = TensorFile.open(path, persistence.KIND)
                 for key, first_row, section in full:
                     column: Any = self.memory.columns[key]
                     column.relocate(first_row, container, section)

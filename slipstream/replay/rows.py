@@ -23,19 +23,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from slipstream.replay.index import (
-    BACK,
-    DONE,
-    FINAL,
-    FLAGS,
-    LINK,
-    NO_LINK,
-    STARTS,
-    STEP,
-    TERMINATED,
-    WITH_PREVIOUS,
-    make_pieces,
-)
+from slipstream.replay.index import DONE, FINAL, LINK, NO_LINK, STARTS, STEP, TERMINATED, WITH_PREVIOUS, make_pieces
 from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad, show, sizes_key
 
 # Keys of a collector's batch that are not kept unless `keys` names them: on-policy learners need them, or they are
@@ -202,10 +190,9 @@ def read_episode(
     finals = {key: array[-kept:][cut] for key, array in nexts.items()}
     parts, ends = _with_finals({key: array[-kept:] for key, array in arrays.items()}, ends, cut, finals)
     steps = np.diff(np.flatnonzero(cut), prepend=-1) if final else np.array([kept])
-    pieces = make_pieces(steps, steps + final, flags=final * FINAL | WITH_PREVIOUS)
-    pieces[1:, BACK] = piece + np.arange(len(pieces) - 1)
-    pieces[0, FLAGS] = final * FINAL | (STARTS if kept == length else 0)
-    return Rows(parts, ends, pieces)
+    back = np.append(NO_LINK, piece + np.arange(len(steps) - 1))
+    flags = final * FINAL | np.where(back != NO_LINK, WITH_PREVIOUS, STARTS if kept == length else 0)
+    return Rows(parts, ends, make_pieces(steps, steps + final, back=back, flags=flags))
 
 
 def _count_steps(arrays: Mapping[Key, np.ndarray]) -> int:
