@@ -16,7 +16,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay import persistence
-from slipstream.replay.index import NO_ENDS, StepIndex
+from slipstream.replay.index import StepIndex
 from slipstream.replay.rows import END_KEYS, OUTCOMES, REWARD, Rows, StreamBatch, StreamState, make_batch, read_episode
 from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
@@ -344,7 +344,7 @@ class HostStorage:
             pieces = memory.index
             outcomes: dict[Key, Tensor] = {}
             if index is None:
-                steps, weights = self.sampler.draw(number, *self._held(pieces))
+                steps, weights = self._draw(pieces, number)
             elif number and (steps.min() < pieces.head_step or steps.max() >= pieces.tail_step):
                 held = f"[{pieces.head_step}, {pieces.tail_step})"
                 raise IndexError(f"steps outside {held}, which are in the buffer, were asked for")
@@ -374,20 +374,20 @@ class HostStorage:
         """See `ReplayBuffer.sample_slices`."""
         with self.lock:
             memory = self._open_memory()
-            steps, weights = self.sampler.draw(number, *self._held(memory.index))
-            finish = self._read_windows(memory, steps, burn_in + length, memory.ends.ring, burn_in, weights)
+            steps, weights = self._draw(memory.index, number)
+            windows = memory.index.windows(steps, burn_in + length, memory.ends.ring, burn_in)
+            finish = self._read_windows(memory, windows, weights)
         return finish()
 
     def sample_episodes(self, number: int) -> TensorDict:
         """See `ReplayBuffer.sample_episodes`."""
         with self.lock:
             memory = self._open_memory()
-            self._held(memory.index)
             complete = memory.index.complete_episodes(memory.ends.ring)
             if not len(complete):
                 raise ValueError("there is no complete episode in the buffer yet")
             steps, lengths = memory.index.rest_of_episode(complete[self.sampler.rng.integers(0, len(complete), number)])
-            finish = self._read_windows(memory, steps, int(lengths.max()))
+            finish = self._read_windows(memory, memory.index.windows(steps, int(lengths.max())), None)
         return finish()
 
     def update_priority(self, steps: Tensor | np.ndarray, priority: Tensor | np.ndarray) -> None:
@@ -401,24 +401,17 @@ class HostStorage:
             raise RuntimeError("the replay buffer is closed")
         return self.memory
 
-    def _held(self, index: StepIndex) -> tuple[int, int]:
-        """Return (first step, one past the last step) of those that are held."""
+    def _draw(self, index: StepIndex, number: int) -> tuple[np.ndarray, np.ndarray | None]:
         if not len(index):
             raise ValueError("the replay buffer is empty: add to it before sampling")
-        return index.head_step, index.tail_step
+        return self.sampler.draw(number, index.head_step, index.tail_step)
 
     def _read_windows(
-        self,
-        memory: Memory,
-        steps: np.ndarray,
-        width: int,
-        ends: np.ndarray = NO_ENDS,
-        burn_in: int = 0,
-        weights: Any = None,
+        self, memory: Memory, windows: tuple[np.ndarray, ...], weights: np.ndarray | None
     ) -> Callable[[], TensorDict]:
-        """Read the plain rows of `StepIndex.windows`; return the function that makes the batch [B, width], with zeros
-        where there is no step."""
-        numbers, rows, following, _ = memory.index.windows(steps, width, ends, burn_in)
+        """Read the plain rows of what `StepIndex.windows` returned; return the function that makes the batch
+        [B, width], with zeros where there is no step."""
+        numbers, rows, following, _ = windows
         mask = rows >= 0
         anywhere = rows[mask][0]  # read where there is no step, and zeroed afterwards
         whole, arrays = memory.empty_batch(mask.shape, self.device)
