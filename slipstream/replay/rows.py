@@ -190,8 +190,9 @@ def read_episode(
     finals = {key: array[-kept:][cut] for key, array in nexts.items()}
     parts, ends = _with_finals({key: array[-kept:] for key, array in arrays.items()}, ends, cut, finals)
     steps = np.diff(np.flatnonzero(cut), prepend=-1) if final else np.array([kept])
-    back = np.append(NO_LINK, piece + np.arange(len(steps) - 1))
-    flags = final * FINAL | np.where(back != NO_LINK, WITH_PREVIOUS, STARTS if kept == length else 0)
+    back = np.arange(piece - 1, piece - 1 + len(steps))
+    flags = np.full(len(steps), final * FINAL | WITH_PREVIOUS)
+    back[0], flags[0] = NO_LINK, final * FINAL | (STARTS if kept == length else 0)
     return Rows(parts, ends, make_pieces(steps, steps + final, back=back, flags=flags))
 
 

@@ -58,13 +58,13 @@ class Schema:
         """
         if not self.specs:
             self.specs = {key: _spec(key, *form, nexts.get(key)) for key, form in forms.items()}
-        # later data may have the next observations under other names
-        names = {key: self.specs[key].next_key if key in self.specs else None for key in nexts}
-        given = {*forms, *(names[key] or name for key, name in nexts.items())}
-        expected = {key for spec in self.specs.values() for key in (spec.key, spec.next_key) if key is not None}
-        for key in sorted(expected ^ given):
-            wrong = "missing" if key in expected else "new"
-            raise KeyError(f"{show(key)} is {wrong}: every add must have the keys of the first ({self.names()})")
+        followed = {key for key, spec in self.specs.items() if spec.next_key is not None}
+        wrong = sorted(forms.keys() ^ self.specs.keys()) or [
+            self.specs[key].next_key or nexts[key] for key in sorted(nexts.keys() ^ followed)
+        ]
+        for key in wrong:
+            how = "new" if key in forms or key in nexts.values() else "missing"
+            raise KeyError(f"{show(key)} is {how}: every add must have the keys of the first ({self.names()})")
         for key, (shape, dtype) in forms.items():
             spec = self.specs[key]
             if shape != spec.shape:
