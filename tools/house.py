@@ -49,7 +49,7 @@ LIMITS = GOALS | {  # folders that are not yet at their goal
     "models": 1192,
     "monitor": 438,
     "recordings": 249,
-    "replay": 2607,  # with `capacity_bytes` and slices of a ring on a device
+    "replay": 2502,  # with `capacity_bytes` and slices of a ring on a device
     "rollouts": 710,
     "storage": 3151,  # of it 36 for kinds of dicts, deques, paths and named tuples in states
     # of it 1,600 for own worlds, 100 for own drones (a file, bodies), 240 for real drones, 130 for opponents drawn at
