@@ -128,6 +128,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(typed, meant):
         ("env.lidar.azimuths=100000", ["env.lidar has more than 65,536 beams"]),
         ("env.num_envs=[1", ["env.num_envs must be a value, or a list as [1,2,3], not '[1'"]),
         ("env.lidar=36", ["env.lidar is a group of keys", "set env.lidar.range_m="]),
+        ("env.lidar=ramp(1,2)", ["env.lidar is a group of keys"]),
         ("--seed", ["seed needs a value: give seed=0"]),
         ("--resume", ["resume needs a value"]),
         ("eval.map_seeds=[a]", ["eval.map_seeds must be a whole number, not '[a]'"]),
