@@ -67,7 +67,7 @@ def linked_files(path: str, text: str) -> set[str]:
 def settings_page() -> str:
     """Return a table of the keys of every section, with defaults and meanings."""
     from slipstream.config.compose import load_train
-    from slipstream.config.help import describe_keys
+    from slipstream.config.values import describe_keys
 
     text = ["# Settings", "", "Every key of `slipstream train`, as `slipstream train --help` lists it for a task.", ""]
     for title, (words, part) in SECTIONS.items():

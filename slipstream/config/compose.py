@@ -16,12 +16,12 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from slipstream.config import registry
-from slipstream.config.help import ConfigError, describe_keys, nearest, unknown
+from slipstream.config.help import ConfigError, nearest, unknown
 from slipstream.config.names import is_without_effect, other_names
 from slipstream.config.overrides import Word, plain_overrides, split_keys, value_of, yaml_words
 from slipstream.config.schedules import FORM, Schedule
 from slipstream.config.schema import CHOSEN_BY_MEASURING, EvaluateConfig, TrainConfig
-from slipstream.config.values import read, settable
+from slipstream.config.values import describe_keys, read, settable
 
 Options = TypeVar("Options")
 PRESETS = Path(__file__).parents[1] / "presets"
@@ -241,7 +241,7 @@ def _read_words(words: Iterable[Word], default: Any, command: str = "train") -> 
                 raise ConfigError(f"{word.at}{key} is a group of keys, not one: set {key}.{first}=…")
         elif key in keys:
             can_follow = "schedules" in keys and key.startswith(("env.", "algo."))
-            values[key] = _read(word, key, *keys[key], can_follow)
+            values[key] = _read(word, key, *keys[key][:2], can_follow)
             if can_follow and FORM.fullmatch(word.value):
                 schedules[key] = word.value
             elif key == "schedules":

@@ -1,14 +1,9 @@
-"""What can be set: the keys with their defaults for --help, the nearest one to a wrong one, and the error."""
+"""What can be set: the nearest key to a wrong one, and the error."""
 
 from __future__ import annotations
 
 import difflib
-import inspect
-import re
-import textwrap
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from slipstream.storage.errors import printable
@@ -52,31 +47,8 @@ def nearest(word: str, words: Iterable[str], aliases: Mapping[str, str] | None =
     return f": did you mean '{named[best]}'?" if best and likeness(best)[0] >= _NEAR else ""
 
 
-def describe_keys(config: Any, hidden: Iterable[str] = (), prefix: str = "") -> str:
-    """Return every key of a config with its value and the comment beside it in the code, for --help."""
-    lines: list[str] = []
-    notes = _field_comments(type(config))
-    for f in fields(config):
-        key, value = prefix + f.name, getattr(config, f.name)
-        if is_dataclass(value):
-            lines.append(describe_keys(value, hidden, f"{key}."))
-        elif key not in hidden:
-            lines.append(f"  {f'{key}={show(value)}':44} {notes.get(f.name, '')}".rstrip())
-    return "\n".join(filter(None, lines))
-
-
 def show(value: Any) -> str:
     """Return a value as it is typed."""
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(str, value)) + "]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _field_comments(kind: type[Any]) -> dict[str, str]:
-    """Return the comment in the first line of each field of a dataclass and of what it inherits."""
-    comments: dict[str, str] = {}
-    for base in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
-        with suppress(OSError):  # a class of an interactive session
-            source = textwrap.dedent(inspect.getsource(base))
-            comments |= dict(re.findall(r"^    (\w+): .*  # (.+)$", source, re.MULTILINE))
-    return comments

@@ -1,13 +1,18 @@
-"""Turn text and plain data into the types that a config class declares."""
+"""The keys of a config class: their values, types and comments; and text and plain data turned into those types."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import re
+import textwrap
 import types
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from slipstream.config.help import show
 from slipstream.config.overrides import parse_value
 
 MAX_INTEGER, MAX_FLOAT = 2**63 - 1, 3.4e38  # what torch's int64 and float32 hold
@@ -25,16 +30,37 @@ def type_hints(kind: Any) -> dict[str, Any]:
         return {f.name: type(getattr(kind(), f.name)) for f in fields(kind)}
 
 
-def settable(config: Any, prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """Return every key of a config, dotted, with its value and its declared type."""
-    keys: dict[str, tuple[Any, Any]] = {}
+def settable(config: Any, prefix: str = "") -> dict[str, tuple[Any, Any, Any]]:
+    """Return every key of a config, dotted, with its value, its declared type, and the class that has it."""
+    keys: dict[str, tuple[Any, Any, Any]] = {}
     hints = type_hints(config.__class__)
     for f in fields(config):
         value = getattr(config, f.name)
-        keys[prefix + f.name] = (value, hints[f.name])
+        keys[prefix + f.name] = (value, hints[f.name], type(config))
         if is_dataclass(value):
             keys |= settable(value, f"{prefix}{f.name}.")
     return keys
+
+
+def describe_keys(config: Any, hidden: Iterable[str] = (), prefix: str = "") -> str:
+    """Return every key of a config with its value and the comment beside it in the code, for --help."""
+    lines = []
+    for key, (value, _, kind) in settable(config, prefix).items():
+        if not is_dataclass(value) and key not in hidden:
+            comment = _field_comments(kind).get(key.rpartition(".")[2], "")
+            lines.append(f"  {f'{key}={show(value)}':44} {comment}".rstrip())
+    return "\n".join(lines)
+
+
+@functools.cache
+def _field_comments(kind: type[Any]) -> dict[str, str]:
+    """Return the comment in the first line of each field of a dataclass and of what it inherits."""
+    comments: dict[str, str] = {}
+    for base in reversed([base for base in kind.__mro__ if is_dataclass(base)]):
+        with suppress(OSError):  # a class of an interactive session
+            source = textwrap.dedent(inspect.getsource(base))
+            comments |= dict(re.findall(r"^    (\w+): .*  # (.+)$", source, re.MULTILINE))
+    return comments
 
 
 def read(given: Any, hint: Any, ranges: bool = False) -> Any:
