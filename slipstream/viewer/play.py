@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,13 @@ class Games:
         self._deadline = math.inf  # of the step under way
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._ending = False
+        self._ending = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._snapshot: Any = None
         self._diagram: tuple[int, bytes] | None = None  # the last one, and the number of its game
-        self._wanted = threading.Event()
+        self._drawer = ThreadPoolExecutor(1, "diagrams", set_threads, (1,))
+        self._drawn: Future[None] | None = None
         sys.setswitchinterval(0.001)  # a diagram that is being computed lets the next step begin sooner
-        self._threads = [threading.Thread(target=f, daemon=True, name=f.__name__) for f in (self._step, self._compute)]
+        self._threads = [threading.Thread(target=f, daemon=True, name=f.__name__) for f in (self._step, self._watch)]
         for thread in self._threads:
             thread.start()
 
@@ -121,11 +122,11 @@ class Games:
 
     def close(self) -> None:
         """End the threads; keep the game that runs."""
-        self._ending = True
+        self._ending.set()
         self._wake.set()
-        self._wanted.set()
         for thread in self._threads:
             thread.join(5)
+        self._drawer.shutdown(cancel_futures=True)
         gc.unfreeze()
         self._keep()
 
@@ -214,7 +215,7 @@ class Games:
         set_threads(1)
         self._warm_up()
         due = time.perf_counter()
-        while not self._ending:
+        while not self._ending.is_set():
             if self.paused or self._over or not self.pages:
                 self._wake.wait(0.5 if self.pages else 5.0)
                 self._wake.clear()
@@ -248,9 +249,10 @@ class Games:
         """Send the present state, and several times a second let the diagram be computed, also of the last state."""
         self.steps += 1
         self._broadcast(self._prefix(STATE) + self.game.state())
-        if now - self._looked >= EXTRAS_S or is_last:
-            self._looked, self._snapshot = now, self.game.snapshot()
-            self._wanted.set()
+        is_idle = self._drawn is None or self._drawn.done()
+        if is_last or (is_idle and now - self._looked >= EXTRAS_S):
+            self._looked = now
+            self._drawn = self._drawer.submit(self._draw, self.number, self.game.snapshot())
 
     def _warm_up(self) -> None:
         """Load and compile before the first game: 0.3 s, or several seconds after an installation."""
@@ -261,28 +263,23 @@ class Games:
             gc.collect()
             gc.freeze()  # a full collection in the middle of a game took 0.13 s, for torch's objects
 
-    def _compute(self) -> None:
-        """Compute diagrams beside the game, and watch the time of its steps."""
-        set_threads(1)
-        while not self._ending:
-            self._wanted.wait(1.0)
+    def _watch(self) -> None:
+        """Watch the time of the game's steps."""
+        while not self._ending.wait(1.0):
             if time.perf_counter() > self._deadline:
                 self._deadline = math.inf
                 self._fail(f"the agent {self.game.names[1]} has not decided for {DECISION_S:g} s: its code hangs")
-            if not self._wanted.is_set():
-                continue
-            self._wanted.clear()
-            if self._snapshot is None or self._ending:
-                continue
-            number = self.number
-            try:
-                data = self.game.extras(self._snapshot)
-            except Exception as error:  # the game continues without a diagram
-                self._notify({"kind": "error", "text": f"no diagram: {error}"})
-                continue
-            if data is not None:
-                self._diagram = number, data
-                self._broadcast(self._prefix(EXTRAS) + data)
+
+    def _draw(self, number: int, snapshot: Any) -> None:
+        """Compute a diagram beside the game."""
+        try:
+            data = self.game.extras(snapshot)
+        except Exception as error:  # the game continues without a diagram
+            self._notify({"kind": "error", "text": f"no diagram: {error}"})
+            return
+        if data is not None:
+            self._diagram = number, data
+            self._broadcast(self._prefix(EXTRAS) + data)
 
     def _prefix(self, kind: int) -> bytes:
         return PREFIX.pack(kind, self.paused, self.scale, self.number, *self.heard, self.steps & 0xFFFFFFFF)
@@ -296,7 +293,7 @@ class Games:
             try:
                 self._loop.call_soon_threadsafe(put)
             except RuntimeError:  # the server ends
-                self._ending = True
+                self._ending.set()
 
     def _end(self, result: dict[str, Any]) -> None:
         """Count the result, keep the recording, and notify the pages."""
