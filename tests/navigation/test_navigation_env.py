@@ -387,16 +387,12 @@ def test_a_nan_action_leaves_the_other_drones_untouched_and_the_env_usable(dynam
 # -- state -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dynamics", ["velocity_lag", "quadrotor"])
-def test_a_saved_env_goes_on_bit_for_bit(dynamics, same_record):
-    config = {
-        "dynamics": dynamics,
-        "disturbance": ALL_DISTURBANCES,
-        "num_worlds": 2,
-        "max_episode_steps": 60,
-        "lidar_sees_moving": True,
-    }
-    env, twin = _env(**config), _env(**config)
+@pytest.mark.parametrize(
+    "variant", [{}, {"dynamics": "quadrotor"}, {"swarm": 4, "goals": "crossing"}, {"shield": True}]
+)
+def test_a_saved_env_goes_on_bit_for_bit(variant, same_record):
+    config = {"disturbance": ALL_DISTURBANCES, "num_worlds": 2, "max_episode_steps": 60, "lidar_sees_moving": True}
+    env, twin = _env(**config | variant), _env(**config | variant)
     actions = _actions(8, 260)
     for action in actions[:90]:
         env.step(action)

@@ -219,18 +219,6 @@ def test_same_seed_same_ways_and_other_seeds_others():
     assert not torch.equal(_make(seeds=(1,)).origin, _make(seeds=(2,)).origin)
 
 
-def test_ways_go_on_bit_for_bit_after_the_state_is_restored():
-    movers = _make()
-    _fly(movers, 170)
-    saved = {name: getattr(movers, name).clone() for name in movers.state_names}
-    expected = _fly(movers, 400)
-    twin = _make()
-    for name, value in saved.items():
-        getattr(twin, name).copy_(value)
-    actual = _fly(twin, 400)
-    assert all(torch.equal(expected[name], actual[name]) for name in expected)
-
-
 @pytest.mark.parametrize("worlds", [1, 3])
 def test_the_nearest_are_found_by_horizontal_distance(worlds):
     movers = _make(24, tuple(range(worlds)), "torch")

@@ -185,19 +185,6 @@ def test_crossing_ways_pass_near_the_middle():
     assert passes.max() <= 0.1 * 20 / 2**0.5 * 2 and env.direction.norm(dim=1).min() >= 18
 
 
-def test_the_state_of_a_group_continues_bit_for_bit():
-    config = replace(EMPTY, goals="crossing", num_obstacles=5, dyn=MovingObstaclesConfig(num_obstacles=8))
-    env, twin = (make(4, 8, config=config) for _ in range(2))
-    forward = torch.tensor((2.0, 0.0, 0.0)).expand(8, 3)
-    for _ in range(150):
-        env.step(forward)
-    twin.load_state_dict(env.state_dict())
-    for _ in range(400):
-        a, b = env.step(forward), twin.step(forward)
-        assert all(torch.equal(a.observation[name], b.observation[name]) for name in a.observation)
-        assert torch.equal(a.reward, b.reward) and torch.equal(a.info["drone_collision"], b.info["drone_collision"])
-
-
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
 WORLD = [
