@@ -219,16 +219,13 @@ def _minari_episode(episode: Steps) -> dict[str, Any]:
         raise ValueError(
             "Minari holds observations, actions and rewards: the batch needs 'observation', 'action' and 'reward'"
         )
-    steps = len(episode[reward])
-    terminations, truncations = np.zeros(steps, bool), np.zeros(steps, bool)
-    terminations[-1] = episode["terminated",][-1]
-    truncations[-1] = not terminations[-1]
+    terminated, last = episode["terminated",][-1], np.arange(len(episode[reward])) == len(episode[reward]) - 1
     return {
         "observations": next(iter(seen.values())) if len(seen) == 1 else seen,
         "actions": episode[action],
-        "rewards": episode[reward].reshape(steps),
-        "terminations": terminations,
-        "truncations": truncations,
+        "rewards": episode[reward].reshape(len(last)),
+        "terminations": last & terminated,
+        "truncations": last & ~terminated,
     }
 
 

@@ -51,16 +51,12 @@ def load_rollout(path: str | Path, device: torch.device | str = "cpu", max_bytes
                 reader.fail(f"the key {printable(repr(key))} is below an array")
         node[str(last)] = value
     with reader.parsing("the rollout"):
-        return TensorDict(_tensors(nested), batch_size=[], device=torch.device(device))
+        return TensorDict(_named(nested), batch_size=[], device=torch.device(device))
 
 
-def _tensors(node: dict[Any, Any]) -> dict[str, Any]:
-    """Return nested dicts with arrays of numbers as tensors."""
-    found: dict[str, Any] = {}
-    for name, value in node.items():
-        numbers = isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
-        found[str(name)] = _tensors(value) if isinstance(value, dict) else torch.from_numpy(value) if numbers else value
-    return found
+def _named(node: dict[Any, Any]) -> dict[str, Any]:
+    """Return nested dicts with texts as keys."""
+    return {str(name): _named(value) if isinstance(value, dict) else value for name, value in node.items()}
 
 
 def read_pickle(data: bytes, reader: Reader) -> Any:
