@@ -207,8 +207,6 @@ class RolloutFile:
             self._tree = head["tree"]
             keys = {number: key for key, number in walk_leaves(self._tree)}
             self.columns = [self._column(keys[i], *data) for i, data in enumerate(head["columns"])]
-            for column in self.columns:
-                self._check_successor(column)
         self.keys: list[Key] = [column.key for column in self.columns]
 
     def _column(self, key: Key, dtype: Any, shape: Any, first: Any, base: Any, own: Any) -> Column:
@@ -219,19 +217,15 @@ class RolloutFile:
         reader.product([*column.shape, itemsize], f"the shape of {what}")
         column.first, column.base = reader.integer(first, f"the first piece of {what}"), base
         if base is not None:
+            columns = self.container.head["columns"]
+            followed = columns[reader.integer(base, f"the base of {what}", 0, len(columns) - 1)]
+            if followed[:2] != [dtype, shape] or followed[3] is not None or not column.is_steps:
+                reader.fail(f"{what} cannot follow column {base}")
             column.own = self._own(own, f"the stored steps of {what}")
             column.envs, column.steps = 1, int(column.own.sum())
         if column.first + column.num_pieces > len(self.container):
             reader.fail(f"{what} has more pieces than the file")
         return column
-
-    def _check_successor(self, column: Column) -> None:
-        if column.base is not None:
-            what, reader = show(column.key), self.container.reader
-            base = self.columns[reader.integer(column.base, f"the base of {what}", 0, len(self.columns) - 1)]
-            same = (base.shape, base.dtype, base.is_steps) == (column.shape, column.dtype, True)
-            if base.base is not None or not same:
-                reader.fail(f"{what} cannot follow {show(base.key)}")
 
     @property
     def tensor_bytes(self) -> int:
@@ -256,7 +250,7 @@ class RolloutFile:
         if len(self.lead) == 1 and len(e) != 1:
             raise ValueError(f"{self.path} has the steps of one environment: leave envs out")
         lead = (len(e), len(s))[-len(self.lead) :]
-        tensors = self._tensors(keys, lead, device, e, s)
+        tensors = self._tensors(keys, lead, device, (e, s))
 
         def batch_size(size: list[int]) -> list[int]:
             return [*lead, *size[len(lead) :]] if tuple(size[: len(lead)]) == self.lead else size
@@ -293,19 +287,16 @@ class RolloutFile:
         keys: Iterable[Any] | None,
         lead: tuple[int, ...],
         device: Any = None,
-        envs: np.ndarray | None = None,
-        steps: np.ndarray | None = None,
+        region: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> dict[int, Any]:
-        """Return the tensors and arrays of some keys by column, of all or of some environments and steps: those with
-        steps as [*lead, ...]."""
+        """Return the tensors and arrays of some keys by column, of all or of a region of environments and steps: those
+        with steps as [*lead, ...]."""
         chosen = find_keys(self.keys, keys)
-        part = 1.0 if envs is None or steps is None else len(envs) * len(steps) / max(1, self.envs * self.steps)
-        sizes = [column.nbytes * part if column.is_steps else column.nbytes for column in self.columns]
-        self._claim(math.ceil(sum(sizes[i] for i in chosen)))
-        if envs is None or steps is None:
-            frames = self._read_complete(chosen)
-        else:
-            frames = {i: self._read_part(self.columns[i], envs, steps) for i in chosen}
+        in_part = {i for i in chosen if region is not None and self.columns[i].is_steps}
+        part = len(region[0]) * len(region[1]) / max(1, self.envs * self.steps) if region else 1.0
+        self._claim(math.ceil(sum(self.columns[i].nbytes * (part if i in in_part else 1) for i in chosen)))
+        frames = self._read_complete(chosen - in_part)
+        frames |= {i: self._read_part(self.columns[i], *region) for i in in_part} if region else {}
         tensors: dict[int, Any] = {}
         for i in chosen:
             column = self.columns[i]
@@ -344,13 +335,10 @@ class RolloutFile:
 
     def _read_part(self, column: Column, envs: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Return the frames of a column at those environments and steps, uint8 [envs, steps, bytes]."""
-        if not column.is_steps:
-            return self._stored(column, np.arange(column.envs), np.arange(column.steps))
         if column.base is None:
             return self._stored(column, envs, steps)
-        own = column.own
-        rank = (np.cumsum(own) - 1).reshape(own.shape)[np.ix_(envs, steps)]
-        own = own[np.ix_(envs, steps)]
+        own = column.own[np.ix_(envs, steps)]
+        rank = (np.cumsum(column.own) - 1).reshape(column.own.shape)[np.ix_(envs, steps)]
         out = self._stored(self.columns[column.base], envs, np.minimum(steps + 1, self.steps - 1))
         out[own] = self._stored(column, np.zeros(1, np.int64), rank[own])[0]
         return out
