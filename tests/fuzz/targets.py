@@ -367,12 +367,12 @@ def sampler_of(data: bytes) -> str:
     return "prioritized" if b"Prioritized" in data else "uniform"
 
 
-@target(mutate.container, (ValueError, TooLargeError), 60_000, replay_state_seeds)
+@target(mutate.container, (SaveError, ValueError, TooLargeError), 60_000, replay_state_seeds)
 def use_replay_state(data: bytes, folder: Path, rng: random.Random) -> None:
     with ReplayBuffer(60, sampler=sampler_of(data)) as buffer:
         try:
             buffer.load_state_dict({"replay": torch.from_numpy(np.frombuffer(data, np.uint8).copy())})
-        except ValueError:
+        except (SaveError, ValueError):
             assert len(buffer) == 0
             raise
         draw(buffer)
