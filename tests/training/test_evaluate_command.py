@@ -65,7 +65,7 @@ REFUSED = {
     "games=20": "unknown key 'games' of this task: it needs task=aircombat",
     "env.lidar.azimuths=18": "trained with other observations or actions",
     "env.actions=discrete": "trained with other observations or actions",
-    f"compare={find_task('aircombat').weights}": "trained for task=navigation",
+    f"compare={find_task('aircombat').weights}": "trained for task=aircombat, not for task=navigation",
     "out=nowhere/paths.png": "there is no folder nowhere",
     "out=flight.avi": "out=flight.avi: the name must end in .png, .html, .gif or .mp4",
     "out=flight": "out=flight: the name must end in .png, .html, .gif or .mp4",

@@ -22,6 +22,10 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import an adapter on first use: each needs a package of its own."""
     if name not in _HOMES:
