@@ -74,7 +74,7 @@ class PerformanceMonitor:
         self.gauges = Gauges()
         self.lock = Lock()
         self.series: dict[str, Series] = defaultdict(lambda: Series(deque(maxlen=history)))
-        self.device_timers = DeviceTimers(self._record_device_time)
+        self.device_timers = DeviceTimers()
         self.current = Iteration()  # written only by the learner's thread, counts under the lock
         self._iterations: deque[Iteration] = deque(maxlen=history)
         self._last_tick_s: float | None = None
@@ -214,14 +214,12 @@ class PerformanceMonitor:
         numbers |= {f"{name}_per_s": rate for name, rate in self.get_throughput(window).items()}
         return numbers | self.gauges.values | {"leaks": float(len(self.leaks()))}
 
-    def _record_device_time(self, name: str, ms: float, outermost: bool) -> None:
-        self.record(f"{name}/device", ms)
-        if outermost:
-            self.current.device[name] += ms / 1e3
-
     def _collect_device_times(self) -> None:
         if get_ident() == self.learner:
-            self.device_timers.collect()
+            for name, ms, outermost in self.device_timers.collect():
+                self.record(f"{name}/device", ms)
+                if outermost:
+                    self.current.device[name] += ms / 1e3
 
     def _last_iterations(self, window: int) -> tuple[list[Iteration], float]:
         """Return the last iterations and their time in all, in seconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator
 from threading import get_ident
 from typing import Any, Self
 
@@ -48,13 +48,9 @@ class DeviceTimers:
 
     `begin` and `end` may be called from any thread, `collect` only from the learner's: an event must not be queried
     while a CUDA graph is captured in any thread, and the learner's thread knows when it captures.
-
-    Args:
-        report: Called with (name, milliseconds, whether no other timer enclosed it).
     """
 
-    def __init__(self, report: Callable[[str, float, bool], None]) -> None:
-        self._report = report
+    def __init__(self) -> None:
         self._pending: deque[tuple[str, bool, Event, Event]] = deque()
 
     def begin(self, device: Any) -> Event | None:
@@ -67,12 +63,13 @@ class DeviceTimers:
         """Record the end."""
         self._pending.append((name, outermost, start, self._record(device)))
 
-    def collect(self) -> None:
-        """Report the measurements that are complete, in order."""
+    def collect(self) -> Iterator[tuple[str, float, bool]]:
+        """Yield (name, milliseconds, whether no other timer enclosed it) of the measurements that are complete, in
+        order."""
         if self._pending and not self._is_capturing():
             while self._pending and self._pending[0][3].query():
                 name, outermost, start, end = self._pending.popleft()
-                self._report(name, start.elapsed_time(end), outermost)
+                yield name, start.elapsed_time(end), outermost
 
     def _record(self, device: Any) -> Event:
         """Return an event in the current stream of the device, which need not be the current device."""
