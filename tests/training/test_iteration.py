@@ -38,31 +38,24 @@ def test_a_loss_that_is_not_finite_ends_with_the_remedy():
         trainer.logged_metrics(values | {"loss/value": float("nan")})
 
 
-OWN = [
-    *("env.num_envs=4", "env.num_obstacles=0", "env.dyn.num_obstacles=0", "algo.rollout_steps=4"),
-    *("algo.minibatches=2", "algo.epochs=1", "model.encoder=dict", "model.part=8", "model.trunk=[8]", "device=cpu"),
-    *("total_frames=48", "eval_interval=0", "quiet=true", "wandb.mode=disabled", "threads=1"),
-]
-
-
 class Recorded(Exception):
     """The replacement was called."""
 
 
 def run_training(tmp_path):
-    train.run(load_train([*OWN, f"root={tmp_path}"]))
+    train.run(load_train([*STEP, f"root={tmp_path}"]))
 
 
 def tune(tmp_path):
-    choose_sizes(load_train([*OWN, "env.num_envs=auto"]), lambda line: None)
+    choose_sizes(load_train([*STEP, "env.num_envs=auto"]), lambda line: None)
 
 
 def advise(tmp_path):
-    TrainingTrial(load_train(OWN))
+    TrainingTrial(load_train(STEP))
 
 
 def bench(tmp_path):
-    measure(load_train(OWN), lambda cfg, device: Trainer(cfg), torch.device("cpu"))
+    measure(load_train(STEP), lambda cfg, device: Trainer(cfg), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("caller", [run_training, tune, advise, bench])
