@@ -44,6 +44,7 @@ STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1")  # a schedu
 # Shares of `distributed.timeout_s`: a rank that is silent for so long is lost, and the others end in the rest.
 TICK, SILENT, GRACE = 1 / 16, 0.55, 0.15
 OVER = "over"  # the last report of a rank
+MAX_FILES = 1 << 20  # open in a process
 GONE = "was killed or has crashed"
 NO_STORE = f"has lost its launcher, {GONE}, or its machine is lost"  # where torchrun keeps the store
 
@@ -284,12 +285,14 @@ class Ranks(OneProcess):
         return store, [other["place"][0] for other in all_ranks]
 
     def _start_guard(self) -> None:
-        """Fork the guard of this rank. It begins with the first report."""
+        """Fork the guard of this rank, without its open files. It begins with the first report."""
         self._guard = Guard(self.rank, self.size, self.timeout_s)
         reports, answers = os.pipe(), os.pipe()
         if not os.fork():
             try:
-                os.close(reports[1])
+                low, high = sorted((reports[0], answers[1]))
+                for first, end in ((3, low), (low + 1, high), (high + 1, MAX_FILES)):
+                    os.closerange(first, end)  # a GPU that is open here would keep the memory of a rank that is killed
                 self._guard.run(reports[0], answers[1])
             finally:
                 os._exit(0)
