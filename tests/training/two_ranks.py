@@ -51,7 +51,7 @@ RUNS = {  # 20 iterations of 2 x 64 frames
         league.seats=4 league.pool=4 league.games=2 league.patience=1 league.snapshot_every=1 eval_interval=4
         total_frames=1024 save_interval=2 device=cpu threads=1 quiet=true wandb.mode=disabled""",
 }
-END_S = 120  # a job that has not ended by then hangs; much more than it needs
+END_S = 400  # a job that has not ended by then hangs; much more than it needs
 
 
 def fork(task, log=None) -> int:
