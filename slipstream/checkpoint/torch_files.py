@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 import torch
 
 from slipstream.checkpoint.errors import CheckpointError, CorruptCheckpointError, UnsafeCheckpointError
-from slipstream.storage.errors import SaveError
+from slipstream.storage.errors import SaveError, printable
 from slipstream.storage.files import atomic_file
 from slipstream.storage.tensor_file import Reader
 from slipstream.storage.tree import MAX_DEPTH
@@ -142,7 +142,7 @@ def locator(map_location: Any) -> Locator:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # of the user's function, or of a device that is not here
-            why = f"map_location={map_location!r}: a tensor of {saved} cannot be put there"
+            why = f"map_location={map_location!r}: a tensor of {printable(str(saved)[:99], keep='')} cannot be put there"
             raise CheckpointError(f"{why} ({type(error).__name__}: {first_line(error)})") from error
         return getattr(moved, "_untyped_storage", moved)
 

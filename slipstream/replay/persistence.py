@@ -183,7 +183,7 @@ def restore_state(memory: Memory, sampler: Sampler, state: Any, reader: Reader) 
         reader.claim(40 * reader.integer(state["sampler"].get("size", 0), "the size of the tree"), "the priorities")
     try:
         sampler.load_state_dict(state["sampler"], index.head_step, index.tail_step)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
         reader.fail(f"the sampler cannot continue: {error}")
     for column in memory.all_columns():
         column.evict(index.head_row)

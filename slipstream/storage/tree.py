@@ -355,6 +355,8 @@ def walk_leaves(tree: Any) -> list[tuple[tuple[Any, ...], int]]:
                 found.append((path, value[0] if tag == "$parameter" else value))
             pairs = enumerate(value if tag == "$tuple" else value[0] if tag in ("$deque", "$namedtuple") else ())
         for key, child in pairs:
+            if not _is_key(key):
+                raise TypeError(f"{key!r} is no key")
             if type(child) is dict or type(child) is list:
                 walk(child, (*path, key))
 
