@@ -142,7 +142,8 @@ def locator(map_location: Any) -> Locator:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # of the user's function, or of a device that is not here
-            why = f"map_location={map_location!r}: a tensor of {printable(str(saved)[:99], keep='')} cannot be put there"
+            device = printable(str(saved)[:99], keep="")
+            why = f"map_location={map_location!r}: a tensor of {device} cannot be put there"
             raise CheckpointError(f"{why} ({type(error).__name__}: {first_line(error)})") from error
         return getattr(moved, "_untyped_storage", moved)
 
