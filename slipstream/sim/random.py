@@ -16,7 +16,7 @@ from torch import Tensor
 
 _MASK = 0xFFFFFFFF
 LANE_STEP = 0x9E3779B1
-MAX_WIDTH = 4096  # numbers per stream and counter
+MAX_WIDTH = 65_536  # numbers per stream and counter
 _STATE_BYTES = (16, 5056)  # of torch's generators on CUDA and on a CPU
 
 
@@ -44,6 +44,8 @@ class CounterRandom:
 
     def uniform(self, counter: Tensor, width: int) -> Tensor:
         """Return [streams, width] float32 in [0, 1) at `counter` (int64, [streams] or one number for all)."""
+        if width > MAX_WIDTH:
+            raise ValueError(f"{width} random numbers per environment are more than {MAX_WIDTH:,}")
         state = _mix(self._stream ^ (counter.reshape(-1, 1) & _MASK))
         return (_mix((state + self._lanes[:width]) & _MASK) >> 8).float() * 2.0**-24
 

@@ -139,6 +139,14 @@ def test_a_lost_beam_sees_nothing():
     assert (seen == 4).float().mean() == pytest.approx(0.2, abs=0.01)
 
 
+def test_noise_and_dropout_of_many_beams():
+    config = DisturbanceConfig(lidar_noise_m=0.05, lidar_dropout=0.1)
+    reading = Disturbance(config, 2, 3, seed=0).lidar_reading(torch.full((2, 360, 20), 2.0), 4.0)
+    lost = reading == 4.0
+    assert lost.float().mean() == pytest.approx(0.1, abs=0.02)
+    assert (reading[~lost] - 2).std() == pytest.approx(0.05, rel=0.03)
+
+
 def test_velocity_noise_has_its_standard_deviation():
     noisy = _make(velocity_noise_mps=0.1)
     noise = noisy.velocity_reading(torch.ones(NUM, 3)) - 1
