@@ -161,10 +161,11 @@ def module_cycle(files: dict[str, tuple[str, bool]]) -> list[str]:
 
 
 def _loaded_at_once(source: str) -> str:
-    """The source without the bodies of its functions, which run later."""
+    """The source without the bodies of its functions, which run later, and without what only type checkers read."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [ast.Pass()]
     return ast.unparse(tree)
 

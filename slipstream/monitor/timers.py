@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from threading import get_ident
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-Monitor = Any  # a PerformanceMonitor, whose module imports this one
+if TYPE_CHECKING:
+    from slipstream.monitor.performance import PerformanceMonitor as Monitor
+
 Event = Any  # a torch.cuda.Event(enable_timing=True)
 MAX_PENDING = 128  # device measurements in flight; further ones are dropped
 

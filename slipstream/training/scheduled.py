@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,7 +14,9 @@ from slipstream.config.help import ConfigError
 from slipstream.config.schedules import Schedule
 from slipstream.config.values import settable
 
-Trainer = Any  # of trainer.py, which imports this module
+if TYPE_CHECKING:
+    from slipstream.training.trainer import Trainer
+
 BATCH = "algo.rollout_steps"  # follows the frames, so that the number of iterations is known
 
 

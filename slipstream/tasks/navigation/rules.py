@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,7 +18,9 @@ from slipstream.config import registry
 from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box, Observation
 
-NavigationEnv = Any  # of env.py, which imports this module
+if TYPE_CHECKING:
+    from slipstream.tasks.navigation.env import NavigationEnv
+
 OWN = "own"  # the name of what a function returns without one
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,7 +17,9 @@ from slipstream.tasks.navigation.physics.map_files import list_maps, read_map
 from slipstream.tasks.navigation.physics.maps import place_boxes
 from slipstream.tasks.navigation.physics.voxels import Solid, VoxelWorld, distance_field, fill_boxes, grid_of
 
-NavigationConfig = Any  # of env.py, which imports this module
+if TYPE_CHECKING:
+    from slipstream.tasks.navigation.env import NavigationConfig
+
 MAPS = ("boxes", *GENERATORS)
 GENERATED_VOXEL_M, FILE_VOXEL_M, BOXES_VOXEL_M = 0.2, 0.1, 0.1  # the blocks of map=boxes fit into cubes of 0.1 m
 ABOVE_M = 1.0  # the voxels above env.max_height_m
