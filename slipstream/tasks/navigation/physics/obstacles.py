@@ -34,7 +34,7 @@ class MovingObstaclesConfig:
     """The settings of `env.dyn.*`."""
 
     num_obstacles: int = 80  # rounded down to a multiple of 8; 0: none
-    speed_mps: tuple[float, float] = (0.5, 1.5)
+    speed_mps: tuple[float, float] = (0.5, 1.5)  # slowest and fastest, m/s; drawn anew every redraw_s
     roam_m: tuple[float, float, float, float] = (5.0, 5.0, 5.0, 4.0)  # goals around the origin: ±x, ±y, down, up
     redraw_s: float = 2.0  # time between changes of speed and heading
 
