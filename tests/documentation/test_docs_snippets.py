@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from slipstream import cli
+
 DOCS = Path(__file__).parents[2] / "docs"
 # Pages whose code needs files.
 OTHERS = ("checkpoint-format", "clusters", "continued", "export", "stored-data", "your-own-env", "your-own-network")
-OPTIONAL = ("gymnasium", "mujoco", "pettingzoo", "stable_baselines3", "torchrl")
+OPTIONAL = ("gymnasium", "mujoco", "onnxruntime", "pettingzoo", "stable_baselines3", "torchrl")
 SMALLER = {"100_000": "256", 'device="cpu")\nmodel.learn': 'device="cpu", n_steps=32, batch_size=64)\nmodel.learn'}
 
 
@@ -34,4 +36,6 @@ def test_a_snippet_runs_by_itself(place, code, tmp_path, monkeypatch):
     for long, short in SMALLER.items():
         code = code.replace(long, short)
     monkeypatch.chdir(tmp_path)
+    if "policy.onnx" in code:  # what the page exports before
+        assert cli.main(["export", "--to", "onnx", "out=policy.onnx"]) == 0
     exec(compile(code, f"docs/{place.partition(':')[0]}", "exec"), {"__name__": "__main__"})
