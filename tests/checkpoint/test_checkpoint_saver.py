@@ -4,6 +4,7 @@ import pytest
 import torch
 from helpers.states import same, training_state
 
+from slipstream import format_checkpoint_name, get_model_size, print_model_info
 from slipstream.checkpoint import AsyncCheckpointSaver, CheckpointError, load_checkpoint
 
 
@@ -129,3 +130,14 @@ def test_statistics_count_bytes_files_and_times(tmp_path):
     assert stats["bytes_out"] == sum(p.stat().st_size for p in tmp_path.glob("c_*"))
     assert stats["compression_ratio"] == stats["bytes_in"] / stats["bytes_out"]
     assert 0 < stats["blocking_ms_median"] <= stats["blocking_ms_p99"]
+
+
+def test_names_and_sizes(capsys):
+    assert format_checkpoint_name(1000) == "checkpoint_1000.pt"
+    named = format_checkpoint_name("final", prefix="nav", suffix=".ckpt", directory="runs")
+    assert named == os.path.join("runs", "nav_final.ckpt")
+    model = torch.nn.Linear(10, 4)
+    assert 44 in get_model_size(model).values()
+    print_model_info(model, name="Drone")
+    shown = capsys.readouterr().out
+    assert "Drone" in shown and "44" in shown

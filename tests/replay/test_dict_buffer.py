@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_replay_keys import documents_episode
 
-from slipstream import DictReplayBuffer, PrefixSum, ReplayBuffer, compress_image_seq, sample_batch
+from slipstream import DictReplayBuffer, PrefixSum, ReplayBuffer, sample_batch
 
 
 @pytest.mark.parametrize("mode", [{}, {"img_compressed": True}, {"compress_epi": True}])
@@ -38,7 +38,9 @@ def test_frames_and_episodes_stay_together_after_evictions(mode):
 def test_only_the_keys_named_are_kept_and_all_of_them_are_needed():
     buffer = DictReplayBuffer(100, keys=["gridmap_inputs", "done"])
     buffer.add(documents_episode(10))
-    assert set(buffer.sample(4)) == {"gridmap_inputs", "done"}
+    assert set(buffer.sample(4)) == {"gridmap_inputs", "done"} and set(sample_batch(buffer, 4, keys=["done"])) == {
+        "done"
+    }
     with pytest.raises(KeyError, match="no 'gridmap_inputs'"):
         buffer.add({"done": np.zeros(3, bool)})
 
@@ -52,21 +54,6 @@ def test_arrays_of_varying_size_come_padded_with_masks():
     for padded, mask in zip(drawn["node_inputs"], drawn["node_inputs_mask"], strict=True):
         n = int(mask.sum())
         assert padded[mask].tolist() == [[n, n]] * n and not padded[~mask].any()
-
-
-@pytest.mark.parametrize("param", [{"batch_size": 5, "image_shape": (3, 3)}, 5])
-def test_the_documents_calls_of_sample_batch(param):
-    lengths = PrefixSum(100)
-    lengths.add(4)
-    frames = np.arange(36, dtype=np.float32).reshape(4, 3, 3)
-    lists = {"done": [False] * 4} if param == 5 else {"gridmap_inputs": [compress_image_seq(frames)], "done": [0] * 4}
-    for batch in (
-        sample_batch(lists, lengths, param, "cpu"),
-        sample_batch(lists, episode_lens_prefix_sum=lengths, train_param=param, device="cpu"),
-    ):
-        assert batch["done"].shape == (5,)
-        if param != 5:
-            assert all(any(np.array_equal(x, frame) for frame in frames) for x in batch["gridmap_inputs"].numpy())
 
 
 def test_rows_that_do_not_match_are_refused():

@@ -1,3 +1,4 @@
+import lz4.frame
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ def test_an_image_comes_back():
     assert isinstance(data, bytes) and len(data) < image.nbytes
     assert (decompress_image(data, (84, 84)) == image).all()
     assert (decompress_image(data) == image.ravel()).all()
+    assert lz4.frame.decompress(data) == image.tobytes()  # as in the documents
 
 
 def test_a_sequence_comes_back_from_an_array_and_from_a_list():
@@ -32,8 +34,6 @@ def test_wrong_shapes_and_bytes_are_told():
 
 
 def test_a_size_that_the_data_cannot_have_is_refused():
-    import lz4.frame
-
     data = bytearray(lz4.frame.compress(bytes(100), store_size=True))
     data[6:14] = (1 << 60).to_bytes(8, "little")  # the content size, in the frame's header
     with pytest.raises(CodecError):
