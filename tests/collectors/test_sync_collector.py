@@ -15,6 +15,30 @@ def _equal(a: TensorDict, b: TensorDict) -> bool:
 # -- the batch --------------------------------------------------------------------------------------------------------
 
 
+def test_the_frames_of_a_batch_are_those_of_the_env(counter_env, policy):
+    collector = SyncDataCollector(counter_env(3), policy, 3 * 8, total_frames=72)
+    batch = collector.rollout()
+    assert isinstance(batch, TensorDict) and batch.batch_size == torch.Size([3, 8])
+    # env 0 has episodes of 2 steps, 1 of 3, 2 of 4; the step after an end only resets
+    resets = {(0, 2), (0, 5), (1, 3), (1, 7), (2, 4)}
+    assert batch["valid"].tolist() == [[(env, step) not in resets for step in range(8)] for env in range(3)]
+    assert batch["terminated"].nonzero().tolist() == [[0, 1], [0, 4], [0, 7], [2, 3]]
+    assert batch["truncated"].nonzero().tolist() == [[1, 2], [1, 6]]
+    assert torch.equal(batch["done"], batch["terminated"] | batch["truncated"])
+    assert batch["observation", "count"][0, :, 2].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert batch["next", "observation", "count"][0, :, 2].tolist() == [1, 2, 0, 1, 2, 0, 1, 2]
+    assert batch["observation", "trace"].shape == (3, 8, 2, 2) and batch["action"].shape == (3, 8, 1)
+    assert batch["reward"][2].tolist() == [21, 22, 23, 24, 0, 21, 22, 23]
+    assert batch["value"][1].tolist() == [0.5, 1.5, 2.5, 3.5, 0.5, 1.5, 2.5, 3.5]
+    assert batch["next", "value"][1].tolist() == [1.5, 2.5, 3.5, 0.5, 1.5, 2.5, 3.5, 0.5]
+    assert batch["info", "score"][2, 3] == 204
+    found = collector.episodes.pop()
+    assert found["count"] == 6 and found["length"] == pytest.approx((3 * 2 + 2 * 3 + 4) / 6)
+    assert found["return"] == pytest.approx((3 * (1 + 2) + 2 * (11 + 12 + 13) + (21 + 22 + 23 + 24)) / 6)
+    assert len(list(collector)) == 2 and collector.frames == 72
+    assert collector.episodes.pop()["count"] > 0 and collector.episodes.pop() == {"count": 0.0}
+
+
 @pytest.mark.parametrize("return_same_td", [True, False])
 def test_next_is_the_same_memory_one_step_on(counter_env, policy, return_same_td):
     batch = SyncDataCollector(counter_env(3), policy, 12, return_same_td=return_same_td).rollout()
