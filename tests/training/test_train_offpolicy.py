@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 
 import pytest
 import torch
-from tiny_runs import state_of
+from tiny_runs import differences, rows_of, state_of
 
 from slipstream import train
 from slipstream.algorithms.dqn import DQNConfig
@@ -72,6 +73,16 @@ def test_a_run_learns_after_the_warm_up_and_is_evaluated(whole, run, capsys):
     assert main(["eval", f"checkpoint={folder.path}", *words]) == 0
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])
     assert "success" in result if RUNS[run][0].startswith("env") else "return" in result
+
+
+@pytest.mark.parametrize("run", ["dqn", "sac", "td3"])
+def test_a_resumed_run_equals_the_uninterrupted_one(whole, run, tmp_path):
+    copy = shutil.copytree(whole(run).path, tmp_path / "half", symlinks=True)
+    for path in (copy / "checkpoints").iterdir():  # all but the first are lost
+        if not path.name.startswith("ckpt_000002"):
+            path.unlink()
+    half = train.run(load_train([f"resume={copy}"]))
+    assert differences(state_of(whole(run)), state_of(half)) == [] and rows_of(whole(run)) == rows_of(half)
 
 
 def test_the_first_logged_actor_loss_of_td3_is_one():
