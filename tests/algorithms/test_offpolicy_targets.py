@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import pytest
 import torch
 from tensordict import TensorDict
@@ -245,26 +243,6 @@ def test_targets_move_by_their_share():
 
 
 # -- all of them -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("make", [dqn, sac, td3])
-def test_a_restored_algorithm_learns_on_bit_for_bit(make):
-    action = torch.tensor([0, 1, 2, 0]) if make is dqn else torch.zeros(4, 2)
-    algo = make(final_rate=0.5)
-    for _ in range(3):
-        algo.update(batch_of(action=action))
-        algo.set_progress(0.3)
-    state = deepcopy(algo.state_dict())
-    twin = make(final_rate=0.5)
-    twin.load_state_dict(state)
-    for one in (algo, twin):
-        torch.manual_seed(5)
-        metrics = one.update(batch_of(size=4, action=action))
-        assert all(torch.isfinite(value) for value in metrics.values())
-    for name, network in algo.networks.items():
-        assert torch.equal(weights_of(network), weights_of(twin.networks[name])), name
-    assert twin.updates == 4 and twin.learning_rate == pytest.approx(algo.config.learning_rate * 0.85)
-    assert {optimizer.param_groups[0]["lr"] for optimizer in twin.optimizers.values()} == {twin.learning_rate}
 
 
 @pytest.mark.parametrize(

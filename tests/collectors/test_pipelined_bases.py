@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 from torch import nn
 
-from slipstream.collectors import PipelinedDataCollector, SyncDataCollector
+from slipstream.collectors import PipelinedDataCollector
 
 
 def numbered(count: int):
@@ -76,18 +76,6 @@ def test_a_base_that_gives_the_same_object_twice_is_refused():
 def test_the_state_of_a_foreign_base_is_not_ours_to_save():
     with PipelinedDataCollector(numbered(3)) as collector, pytest.raises(TypeError, match="cannot be saved"):
         collector.state_dict()
-
-
-def test_a_copied_rollout_keeps_one_memory_and_its_place(counter_env, policy):
-    rollout = SyncDataCollector(counter_env(3), policy, 12, return_same_td=True).collect_rollout()
-    copied = rollout.copy(torch.device("cpu"))
-    want = copied.to_tensordict().clone()
-    for x in rollout.rows.values():
-        x.zero_()
-    assert (copied.to_tensordict() == want).all()
-    memory = copied.observation["count"].untyped_storage()
-    assert memory.data_ptr() == copied.next_observation["count"].untyped_storage().data_ptr() != 0
-    assert rollout.copy(torch.device("cpu"), into=copied) is copied and not copied.reward.any()
 
 
 class Base:

@@ -19,15 +19,6 @@ def test_two_batches_are_weighed_exponentially():
     assert deviation.item() == pytest.approx(((0.25 * 1 + 0.5 * 16) / 0.75 - 9) ** 0.5)
 
 
-def test_invalid_returns_do_not_count():
-    valid = torch.tensor([True, False, True, False])
-    norm, clean = ValueNorm(), ValueNorm()
-    norm.update(torch.tensor([1.0, 1e6, 3.0, -1e6]), valid)
-    clean.update(torch.tensor([1.0, 3.0]), torch.ones(2, dtype=torch.bool))
-    norm.update(torch.full((4,), 9.0), ~ALL)  # without a valid return nothing changes
-    assert all(torch.equal(a, b) for a, b in zip(norm.buffers(), clean.buffers(), strict=True))
-
-
 def test_equal_returns_do_not_divide_by_nothing():
     norm = ValueNorm()
     norm.update(torch.full((4,), 3.0), ALL)

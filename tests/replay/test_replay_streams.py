@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import device_rings
 import numpy as np
 import pytest
 import torch
-from replay_worlds import Worlds, plain, steps_of
+from replay_worlds import Worlds, chi_square_holds, plain, steps_of
 
 from slipstream.replay import ReplayBuffer
 
 
-def filled(seed, number=4, capacity=500, batches=30, end=0.1, width=3):
-    rng = np.random.default_rng(seed)
-    worlds, buffer, steps = Worlds(number, seed, end, width), ReplayBuffer(capacity, seed=seed), []
-    for _ in range(batches):
-        buffer.extend(worlds.batch(int(rng.integers(1, 12))))
-        steps += worlds.steps[-1]
-    return buffer, steps
+def filled(seed, number=4, capacity=500, batches=30, end=0.1):
+    buffer, steps = device_rings.filled(seed, number, capacity, batches, end, "cpu")
+    return buffer, list(steps.values())
 
 
 def live(buffer, steps):
@@ -84,9 +81,9 @@ def test_whole_episodes_come_whole_and_evenly():
             wholes.add(tuple(episode))
     drawn = buffer.sample_episodes(60 * len(wholes))
     found = [tuple(i for i in ids if i >= 0) for ids in drawn["index"].tolist()]
-    assert set(found) == wholes == set(found)
+    assert set(found) == wholes
     counts = np.array([found.count(w) for w in wholes])
-    assert ((counts - 60) ** 2 / 60).sum() < len(wholes) + 5 * np.sqrt(2 * len(wholes))  # chi-square, five sigma
+    assert chi_square_holds(counts, 60)
 
 
 def test_several_writers_keep_their_streams_apart():

@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 import zstandard
-from helpers.forged import put_together, take_apart
+from helpers.forged import forge
 from helpers.states import same
 from rollout_worlds import world
 
@@ -32,24 +32,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def forge(path, change, pieces=None):
-    """Write the file again with a changed head, all checksums right."""
-    parts = take_apart(path.read_bytes())
-    change(parts.head)
-    if pieces is not None:
-        parts.pieces = pieces(parts.pieces)
-    path.write_bytes(put_together(parts))
-
-
 DTYPE, SHAPE, FIRST, BASE, OWN = range(5)
 
 
 def column(what, value, i=0):
-    return lambda head: head["columns"][i].__setitem__(what, value)
+    return lambda parts: parts.head["columns"][i].__setitem__(what, value)
 
 
 def top(name, value):
-    return lambda head: head.update({name: value})
+    return lambda parts: parts.head.update({name: value})
 
 
 ABSURD = {
@@ -90,11 +81,11 @@ def test_an_absurd_head_is_refused_and_listed(folder, name, capsys):
 
 def test_forged_pieces_are_refused(folder):
     path = folder / "rollout_000001.slip"
-    forge(path, lambda head: None)
+    forge(path, lambda parts: None)
     assert same(world(first=16), RolloutFile(path).read())
     frame = zstandard.ZstdCompressor().compress
     for piece in (b"", b"no zstd", frame(bytes(5)), frame(bytes(1 << 20))[:40]):
-        forge(path, lambda head: None, lambda pieces, piece=piece: [(0, piece), *pieces[1:]])
+        forge(path, lambda parts, piece=piece: parts.pieces.__setitem__(0, (0, piece)))
         with pytest.raises(BROKEN, match="rollout_000001.slip: observation.x is damaged in piece 1 of 1"):
             RolloutFile(path).read()
         assert len(list(RolloutFile(path).problems())) == 1
@@ -102,10 +93,12 @@ def test_forged_pieces_are_refused(folder):
 
 def test_a_successor_without_its_last_step_is_refused(folder):
     path = folder / "rollout_000001.slip"
-    parts = take_apart(path.read_bytes())
-    number = parts.head["columns"][4][OWN][0]
-    parts.pieces[number] = (0, bytes(len(parts.pieces[number][1])))
-    path.write_bytes(put_together(parts))
+
+    def without_steps(parts):
+        number = parts.head["columns"][4][OWN][0]
+        parts.pieces[number] = (0, bytes(len(parts.pieces[number][1])))
+
+    forge(path, without_steps)
     with pytest.raises(BROKEN, match="rollout_000001.slip: .* lack the last one"):
         RolloutFile(path)
 
