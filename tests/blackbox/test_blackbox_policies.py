@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from slipstream import AirCombatEnv, PlaceholderAgent
 from slipstream.cli import main
 
 
@@ -30,3 +31,7 @@ def test_the_shipped_duellist_wins_and_repeats(capsys):
     first, again = judged(capsys, *words), judged(capsys, *words)
     (one,), (two,) = first["pairs"], again["pairs"]
     assert one == two and one["games"] == 16 and one["won"] >= 12 and one["won"] + one["draw"] + one["lost"] == 16
+
+
+def test_the_placeholder_flies_straight_at_full_throttle():
+    assert PlaceholderAgent(3).act(AirCombatEnv(3).reset()).tolist() == [[0.0, 1.0, 0.0]] * 3
