@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 import pytest
-import safetensors
 import torch
 from helpers.forged import forge
 from safetensors.torch import load, load_file
@@ -66,17 +65,6 @@ def test_pieces_and_state_come_back(tmp_path):
         assert not list(container.damage())
         same_state(load_state(container, container.head["state"]))
         assert read_identity(path) == container.identity != read_identity(write(tmp_path / "d.slip"))[::-1]
-
-
-def test_the_safetensors_package_opens_the_file(tmp_path):
-    path = write(tmp_path / "c.slip")
-    found = load_file(path)
-    assert found["bytes"].numpy().tobytes() == b"helloab" + bytes(range(40))  # pieces of one name are one entry
-    assert found["later"].numpy().tobytes() == b"abc" and found["numbers"].tolist() == STATE["numbers"].tolist()
-    assert torch.equal(found["tensor"], STATE["tensor"]) and found["tensor"].dtype == torch.bfloat16
-    assert found["empty"].shape == (0, 3) and found["scalar"].shape == () and found["scalar"] == 3.5
-    with safetensors.safe_open(path, "np") as opened:
-        assert "numbers" in opened.keys() and opened.metadata()  # noqa: SIM118
 
 
 def test_entries_are_aligned_and_names_unique(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pytest
 import torch
-from tensordict import NonTensorData, NonTensorStack, TensorDict
+from tensordict import NonTensorStack, TensorDict
 
 from slipstream.storage import tree as names
 from slipstream.storage.errors import DamagedFileError, SaveError
@@ -26,17 +26,6 @@ def through_json(state, **options):
 def round_trip(state):
     tree, leaves = through_json(state)
     return unflatten(tree, leaves.data.__getitem__)
-
-
-def test_a_tensordict_comes_back_with_its_values():
-    data = TensorDict({"a": torch.ones(2, 3), "nested": {"b": torch.zeros(2)}}, batch_size=[2])
-    data["text"] = NonTensorData("hello", batch_size=[2])
-    again = round_trip({"batch": data})["batch"]
-    assert again.batch_size == data.batch_size and again["nested"].batch_size == data["nested"].batch_size
-    assert torch.equal(again["a"], data["a"]) and again["text"] == "hello"
-    tree, leaves = through_json(data)
-    half = unflatten(tree, lambda i: leaves.data[i][:1], batch_size=lambda size: [1])
-    assert half.batch_size == torch.Size([1]) and half["a"].shape == (1, 3)
 
 
 def test_detached_tensors_are_plain():
@@ -115,16 +104,6 @@ def test_kinds_of_dicts_and_keys_are_kept(state):
     assert again == {"s": state, 5: [state]} and type(again["s"]) is type(state)
     for name in ("default_factory", "maxlen"):
         assert getattr(again["s"], name, None) == getattr(state, name, None)
-
-
-def test_tensors_within_containers_are_kept_and_selected():
-    one, two = torch.ones(1), np.zeros(2)
-    tree, leaves = through_json({"a": OrderedDict(m={"w": one}), "b": (two, two)})
-    assert list(walk_leaves(tree)) == [(("a", "m", "w"), 0), (("b", 0), 1), (("b", 1), 1)]
-    again = unflatten(select(tree, ["a.m"]), leaves.data.__getitem__)
-    assert type(again["a"]) is OrderedDict and again["a"]["m"]["w"] is one and "b" not in again
-    first, second = unflatten(tree, leaves.data.__getitem__)["b"]
-    assert np.array_equal(first, two) and np.shares_memory(first, second)
 
 
 @pytest.mark.parametrize("key", [(1, 2), 0.5, 1 << 24, Path("x"), b"x"], ids=str)

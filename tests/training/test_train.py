@@ -50,6 +50,17 @@ def whole(tmp_path_factory):
 # -- what a run leaves -------------------------------------------------------------------------------------------------
 
 
+def test_a_run_leaves_its_files_and_a_row_an_iteration(whole):
+    files = "config.yaml git.json metrics.jsonl tensorboard checkpoints best.pt"
+    assert set(files.split()) <= {path.name for path in whole.path.iterdir()}
+    rows = read_metrics(whole.path)
+    assert [(row["iteration"], row["frames"]) for row in rows] == [(i, 64 * i) for i in range(1, 9)]
+    wanted = {"loss/policy", "loss/value", "loss/entropy", "kl", "lr", "fps", "time_s", "episode/count"}
+    assert all(wanted | {"perf/collect", "perf/learn"} <= set(row) for row in rows)
+    assert {f"episode/{name}" for name in ("return", "length", "success", "collision", "timeout")} <= set(rows[-1])
+    assert ["eval/success" in row for row in rows] == [row["iteration"] in (3, 6, 8) for row in rows]
+
+
 def test_a_run_of_some_length_leaves_its_curves(whole, tmp_path, capsys):
     draw_learning(find_task("navigation"), whole)
     assert "learning.png is drawn from 10 iterations on, this run has 8" in capsys.readouterr().out

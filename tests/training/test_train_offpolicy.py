@@ -78,8 +78,8 @@ def test_a_run_learns_after_the_warm_up_and_is_evaluated(whole, run, capsys):
 @pytest.mark.parametrize("run", ["dqn", "sac", "td3"])
 def test_a_resumed_run_equals_the_uninterrupted_one(whole, run, tmp_path):
     copy = shutil.copytree(whole(run).path, tmp_path / "half", symlinks=True)
-    for path in (copy / "checkpoints").iterdir():  # all but the first are lost
-        if not path.name.startswith("ckpt_000002"):
+    for path in (copy / "checkpoints").iterdir():
+        if not path.name.startswith("ckpt_000004"):  # after some updates
             path.unlink()
     half = train.run(load_train([f"resume={copy}"]))
     assert differences(state_of(whole(run)), state_of(half)) == [] and rows_of(whole(run)) == rows_of(half)
