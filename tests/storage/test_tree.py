@@ -39,10 +39,8 @@ def test_paths_and_parts():
     state = {"model": OrderedDict({"0.weight": torch.ones(1)}), "list": [torch.zeros(1)], "n": 1}
     tree, leaves = flatten(state)
     assert list(walk_leaves(tree)) == [(("model", "0.weight"), 0), (("list", 0), 1)]
-    assert unflatten(select(tree, ["n", "model.0.weight"]), leaves.data.__getitem__) == {
-        "model": {"0.weight": leaves.data[0]},
-        "n": 1,
-    }
+    part = unflatten(select(tree, ["n", "model.0.weight"]), leaves.data.__getitem__)
+    assert part == {"model": {"0.weight": leaves.data[0]}, "n": 1} and type(part["model"]) is OrderedDict
     for whole in (tree, 3, [1], {"$tuple": [1]}):
         with pytest.raises(KeyError, match="no modle in"):
             select(whole, ["modle"])
