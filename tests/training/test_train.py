@@ -122,6 +122,12 @@ def test_how_often_it_evaluates_does_not_change_what_it_learns(whole, tmp_path):
     assert differences(state_of(whole), state_of(blind)) == [".best"]
 
 
+def test_another_seed_is_another_policy_and_another_env():
+    one, two = (Trainer(load_train([*WORDS, f"seed={seed}"])) for seed in (0, 1))
+    assert differences(one.policy.state_dict(), two.policy.state_dict())
+    assert differences(one.env.state_dict(), two.env.state_dict())
+
+
 def test_a_stopped_and_resumed_run_equals_an_undisturbed_one(whole, tmp_path, monkeypatch):
     iteration = 4
     at_iteration(monkeypatch, iteration, lambda: os.kill(os.getpid(), signal.SIGTERM))
