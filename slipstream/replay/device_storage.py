@@ -8,6 +8,7 @@ whatever was invalid or evicted.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,10 @@ from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter,
 from slipstream.storage.tree import load_state, store_state
 
 RING_FILE = "ring.slip"
+_OTHER_RESETS = (
+    "storage on a device takes batches whose environments reset on the step after an end (valid=False); "
+    "use storage='cpu' for others"
+)
 
 
 class FrameRing:
@@ -55,6 +60,10 @@ class FrameRing:
         self._largest = torch.ones((), dtype=torch.float64, device=device)  # priority, not yet to the power of alpha
         self._priority = torch.zeros(self._places + 1, dtype=torch.float64, device=device) if prioritized else None
         self._least = 0  # steps that are listed at least, as far as the host knows
+        self._begin = 0  # `time` of the last load: environments may begin anew there
+        # whether an end was lost at a reset, and what the host knows of it, some calls later on a GPU
+        self.lost = torch.zeros((), dtype=torch.bool, device=device)
+        self._known_lost = torch.zeros((), dtype=torch.bool, pin_memory=device.type == "cuda")
 
     @staticmethod
     def slots_for(
@@ -99,7 +108,7 @@ class FrameRing:
         for values in (self._largest, *([] if self._priority is None else [self._priority])):
             if not bool(((values >= 0) & (values < torch.inf)).all()):  # NaN too: a draw by it would end a CUDA process
                 raise ValueError("the saved ring has a priority that is negative, NaN or infinite: it is damaged")
-        self.time = time
+        self.time = self._begin = time
         self._least = 0
 
     # writing
@@ -119,7 +128,9 @@ class FrameRing:
             raise ValueError(
                 f"a batch of [{number}, {length}] does not fit a ring of {fits}: take shorter ones, or raise the capacity"
             )
-        continued = self._continues(kept, last, flags)
+        continued = self._continues(kept, last)
+        if self.time > self._begin:
+            self._refuse_lost_ends(continued)
         self._evict(length)
         for key, value in kept.items():
             self._copy(self.columns[key], value)
@@ -139,13 +150,29 @@ class FrameRing:
         if fits < len(rows):
             column[: len(rows) - fits].copy_(rows[fits:])
 
-    def _continues(self, kept: Mapping[Key, Tensor], last: Mapping[Key, Tensor], flags: Tensor) -> Tensor:
+    def _continues(self, kept: Mapping[Key, Tensor], last: Mapping[Key, Tensor]) -> Tensor:
         """Return bool [N]: the first frame is the one after the newest step."""
-        at, before = self.time % self.slots, (self.time - 1) % self.slots
-        same = ~(self.done[before] & flags[0, :, 0])
-        for key in last:
-            same &= same_bits(self.columns[key][at], kept[key][:, 0].to(self._device), 1)
-        return same
+        at = self.time % self.slots
+        same = [same_bits(self.columns[key][at], kept[key][:, 0].to(self._device), 1) for key in last]
+        return functools.reduce(torch.logical_and, same)
+
+    def _refuse_lost_ends(self, continued: Tensor) -> None:
+        """Raise if environments that do not continue lose ends: they reset in the same step. If others lose a step too,
+        all began anew.
+
+        A GPU is not waited for: a later call raises, as soon as the host knows.
+        """
+        done = self.done[(self.time - 1) % self.slots]
+        self.lost |= ~continued.all() & (continued | done).all()
+        self._known_lost.copy_(self.lost, non_blocking=True)
+        self.check()
+
+    def check(self) -> None:
+        """Raise if an end was lost, as far as the host knows."""
+        if self._known_lost:
+            for flag in (self.lost, self._known_lost):
+                flag.zero_()
+            raise ValueError(f"an environment reset in the same step in which its episode ended: {_OTHER_RESETS}")
 
     def _oldest(self, time: int) -> int:
         """Return the oldest frame that is held when `time` have been written."""
@@ -192,8 +219,10 @@ class FrameRing:
         Waits for the device where all steps that the host knows of may have left: at the first draw, and once for as
         many frames as the ring holds.
         """
+        self.check()
         if self._least <= 0:
             self._least = int(self.tail - self.head)
+            self.check()
         return self._least > 0
 
     def draw(self, number: int, rng: torch.Generator, beta: float) -> tuple[Tensor, Tensor | None]:
@@ -294,7 +323,7 @@ class DeviceStorage:
 
     def extend(self, batch: Any, stream: int | str) -> None:
         """See `ReplayBuffer.extend`; an environment that does not continue loses its last step, whose next observation
-        is unknown."""
+        is unknown. If these are ends alone, they are refused."""
         if stream != 0:
             raise ValueError("storage on a device has one writer: use storage='cpu' for several streams")
         with self._turn():
@@ -425,6 +454,7 @@ class DeviceStorage:
             ring, head, tail, rows = self.ring, 0, 0, 0
             if ring is not None:
                 head, tail, rows = int(ring.head), int(ring.tail), min(ring.time, ring.slots - 1) * ring.number
+                ring.check()
         return {"steps": tail - head, "steps_ever": tail, "rows": rows, "nbytes": self.nbytes, "columns": {}}
 
     # saving and loading
@@ -494,7 +524,7 @@ class DeviceStorage:
         """Drop the ring, as a writer: this stream has waited for all others, so memory that is free after it is free
         for all."""
         if self.ring is not None and self.device.type == "cuda":
-            for tensor in self.ring.tensors().values():
+            for tensor in (*self.ring.tensors().values(), self.ring.lost):
                 tensor.record_stream(torch.cuda.current_stream(self.device))
         self.ring = None
 
@@ -505,7 +535,4 @@ def _check_view(key: Key, now: Tensor, after: Tensor, valid: Tensor) -> None:
     if now.shape[1] == 1 or is_shifted_view(now, after):
         return
     if not bool((same_bits(after[:, :-1], now[:, 1:], 2) | ~valid[:, :-1].to(now.device)).all()):
-        raise ValueError(
-            f"{show(('next', *key))} is not {show(key)} one step later: storage on a device takes batches whose environments "
-            "reset on the step after an end (valid=False); use storage='cpu' for others"
-        )
+        raise ValueError(f"{show(('next', *key))} is not {show(key)} one step later: {_OTHER_RESETS}")

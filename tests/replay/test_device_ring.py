@@ -33,6 +33,49 @@ def test_a_stream_that_does_not_go_on_loses_its_last_step_only():
     assert all(bits(after) == known[bits(now)].successor for now, after in pairs)
 
 
+@pytest.mark.parametrize("length", [1, 4])
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, on_gpu])])
+def test_ends_that_would_be_lost_are_refused(device, number, length):
+    buffer = ring(100, device=device)
+    batches = [counting(first, number, length, device) for first in (0, length, 99, 99 + length)]
+    for batch in batches[1::2]:
+        batch["terminated"][0, -1] = True  # in the last column; environment 0 resets at once
+    for batch in batches[2:]:
+        batch["observation"]["x"][1:] -= 99 - 2 * length
+        batch["next"]["observation"]["x"][1:] -= 99 - 2 * length
+    with pytest.raises(ValueError, match="reset in the same step .* use storage='cpu'"):
+        for batch in batches[:3]:
+            buffer.extend(batch)
+        len(buffer)
+    if device == "cpu":  # nothing of the batch was written
+        assert len(buffer) == number * (2 * length - 1)
+        buffer.extend(counting(2 * length, number, length))
+        assert buffer.sample(100)["terminated"].any()
+
+
+def test_an_end_whose_next_observation_comes_next_is_kept():
+    buffer, batch = ring(100), counting(0, 2, 4)
+    batch["truncated"][:, -1] = True
+    buffer.extend(batch)
+    buffer.extend(counting(4, 2, 4))
+    assert len(buffer) == 2 * 7 and int(buffer["truncated"].sum()) == 2
+    assert buffer.sample_slices(200, 8)["mask"].sum(1).max() == 4
+
+
+def test_environments_that_begin_anew_may_lose_ends():
+    buffer, single = ring(100), ring(100)
+    for x, number in ((buffer, 2), (single, 1)):
+        batch = counting(0, number, 4)
+        batch["terminated"][0, -1] = True
+        x.extend(batch)
+    buffer.extend(counting(50, 2, 4))
+    same = ring(100)
+    same.load_state_dict(single.state_dict())
+    same.extend(counting(50, 1, 4))
+    assert len(buffer) == 2 * 6 and len(same) == 6
+
+
 def test_states_and_files(tmp_path):
     buffer, _ = filled(0, capacity=300, batches=40)
     assert 200 < len(buffer) <= 300
