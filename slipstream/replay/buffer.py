@@ -172,7 +172,8 @@ class ReplayBuffer:
         return self._on_host("complete episodes").sample_episodes(k)
 
     def get(self, index: Tensor | np.ndarray, n_step: int = 1, gamma: float = 0.99) -> TensorDict:
-        """Return the batch that `sample` would return for these step numbers; IndexError if one has left."""
+        """Return the batch that `sample` would return for these step numbers, goals and rewards as they were added;
+        IndexError if one has left."""
         self._check_batch(1, n_step, gamma)
         return self._open().sample(len(index), n_step, gamma, index)
 

@@ -348,7 +348,7 @@ class HostStorage:
             elif number and (steps.min() < pieces.head_step or steps.max() >= pieces.tail_step):
                 held = f"[{pieces.head_step}, {pieces.tail_step})"
                 raise IndexError(f"steps outside {held}, which are in the buffer, were asked for")
-            hindsight = self.sampler if isinstance(self.sampler, HindsightSampler) else None
+            hindsight = self.sampler if index is None and isinstance(self.sampler, HindsightSampler) else None
             if hindsight is not None:
                 if n_step > 1:
                     raise ValueError("hindsight changes single rewards: sample with n_step=1")
@@ -372,6 +372,8 @@ class HostStorage:
 
     def sample_slices(self, number: int, length: int, burn_in: int) -> TensorDict:
         """See `ReplayBuffer.sample_slices`."""
+        if isinstance(self.sampler, HindsightSampler):
+            raise ValueError("hindsight changes single goals and rewards: sample slices with another sampler")
         with self.lock:
             memory = self._open_memory()
             steps, weights = self._draw(memory.index, number)

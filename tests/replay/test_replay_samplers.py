@@ -152,9 +152,14 @@ def test_hindsight_takes_goals_from_the_same_episode_and_computes_the_reward_ane
         assert (wanted <= step).any() and wanted.unique().tolist() == list(range(1, 11))
 
 
-def test_hindsight_does_not_sum_rewards_it_changes():
+def test_hindsight_changes_what_sample_draws_alone():
+    buffer, other = goal_buffer(), goal_buffer()
+    assert not buffer["reward"].any() and (buffer["observation", "desired_goal"] == -1).all()
+    assert torch.equal(buffer.sample(100)["reward"], other.sample(100)["reward"])
     with pytest.raises(ValueError, match="n_step=1"):
-        goal_buffer().sample(8, n_step=3)
+        buffer.sample(8, n_step=3)
+    with pytest.raises(ValueError, match="sample slices with another sampler"):
+        buffer.sample_slices(8, 3)
 
 
 def test_hindsight_refuses_a_goal_without_a_next_one_also_in_a_batch_of_two():
