@@ -20,17 +20,25 @@ from slipstream.checkpoint.load import find_file, find_run, load_checkpoint, new
 from slipstream.config.help import ConfigError
 from slipstream.envs.specs import Box, Discrete, Hybrid, Spec
 from slipstream.models.encoders import Specs
-from slipstream.replay.rows import END_KEYS, find_ends, read_flags
-from slipstream.rollouts.export import outcome_key
 from slipstream.rollouts.file import RolloutFile
 from slipstream.rollouts.storage import rollout_files
+from slipstream.storage.episodes import (
+    END_KEYS,
+    OUTCOMES,
+    REWARD,
+    VALID,
+    find_ends,
+    find_outcomes,
+    read_flags,
+    same_bits,
+)
 from slipstream.storage.schema import flatten
 from slipstream.storage.tensor_file import Reader
 
 Key = tuple[str, ...]
 Rows = dict[Key, Tensor]
 READ_AT_ONCE = 1 << 16  # transitions of a replay buffer
-OUTCOMES: tuple[Key, ...] = (("reward",), ("terminated",), ("truncated",))
+PER_STEP: tuple[Key, ...] = (REWARD, ("terminated",), ("truncated",))
 
 
 class StoredData:
@@ -111,8 +119,8 @@ class StoredData:
             if not file.lead:
                 raise ConfigError(f"{self.name}: {path.name} is not a batch [envs, steps]")
             valid = torch.ones(file.envs * file.steps, dtype=torch.bool)
-            if ("valid",) in file.keys:
-                valid = file.read_steps([("valid",)])["valid",].reshape(len(valid), -1).bool().any(-1)
+            if VALID in file.keys:
+                valid = file.read_steps([VALID])[VALID].reshape(len(valid), -1).bool().any(-1)
             chosen.append((file, valid))
             newest -= int(valid.sum())
         for file, valid in reversed(chosen):
@@ -120,12 +128,9 @@ class StoredData:
 
     def _read_file(self, file: RolloutFile, valid: Tensor) -> Rows:
         """Return the frames of a file that are valid, one environment after the other."""
-        names = {key: key if len(key) > 1 else outcome_key(file.keys, key[0]) for key in self._keys()}
-        if self._nexts:
-            under_next = any(("next", *key) in file.keys for key in END_KEYS)  # TorchRL's: others are before the step
-            names |= {key: ("next", *key) if under_next else key for key in END_KEYS}
-        held = {name for name in names.values() if name in file.keys}
-        arrays = file.read_steps(held) if held else {}
+        names = {key: key for key in self._keys() if key in file.keys and key not in OUTCOMES}
+        names |= find_outcomes(file.keys) if self._nexts else {}
+        arrays = file.read_steps(set(names.values())) if names else {}
         found = {
             key: torch.as_tensor(arrays[name]).flatten(0, 1)[valid]
             for key, name in names.items()
@@ -144,7 +149,7 @@ class StoredData:
 
     def _keys(self) -> list[Key]:
         observed: list[Key] = [("observation", name) for name in self._observation_spec]
-        nexts: list[Key] = [*(("next", *key) for key in observed), *OUTCOMES]
+        nexts: list[Key] = [*(("next", *key) for key in observed), *PER_STEP]
         return [*observed, ("action",), *(nexts if self._nexts else ())]
 
     # -- checks --------------------------------------------------------------------------------------------------------
@@ -157,10 +162,10 @@ class StoredData:
             value = found.get(key)
             if value is None:
                 raise ConfigError(f"{self.name} has no {what}: it comes from another env, or from other env.* settings")
-            if key in OUTCOMES:
+            if key in PER_STEP:
                 if value.numel() != len(value):
                     raise ConfigError(f"{self.name} has the {what} as {_form(value)}: it must be one number per step")
-                rows[key] = value.flatten().float() if key == ("reward",) else value.flatten().bool()
+                rows[key] = value.flatten().float() if key == REWARD else value.flatten().bool()
                 continue
             spec = self._action_spec if key == ("action",) else self._observation_spec[key[-1]]
             if (value.shape[1:], value.dtype) != (spec.shape, spec.dtype):
@@ -242,9 +247,7 @@ def as_batch(rows: Rows, num_envs: int, device: torch.device) -> dict[str, Any]:
     cut = rows["terminated",] | rows["truncated",]
     cut[-1] = True
     for key in observed:
-        now, after = (x.reshape(count, -1).contiguous().view(torch.uint8) for x in (rows[key], rows["next", *key]))
-        if now.shape[1]:
-            cut[:-1] |= (after[:-1] != now[1:]).any(-1)
+        cut[:-1] |= ~same_bits(rows["next", *key][:-1], rows[key][1:], 1)
     source = torch.arange(count)
     frames = torch.cat((source, source[cut] + count))  # row i, or the next observation of row i as count + i
     frames = frames[torch.cat((2 * source, 2 * source[cut] + 1)).argsort()]
@@ -259,6 +262,6 @@ def as_batch(rows: Rows, num_envs: int, device: torch.device) -> dict[str, Any]:
         values = torch.cat((rows[key], rows["next", *key]))[frames].to(device)
         batch["observation"][key[1]] = values[:, :-1]
         batch["next"]["observation"][key[1]] = values[:, 1:]
-    for key in (("action",), *OUTCOMES):
+    for key in (("action",), *PER_STEP):
         batch[key[0]] = rows[key][frames[:, :-1] % count].to(device)
     return batch | {"valid": valid[:, :-1].to(device)}

@@ -22,11 +22,12 @@ from torch import Tensor
 
 from slipstream.replay.host_storage import Settings
 from slipstream.replay.persistence import KIND
-from slipstream.replay.rows import END_KEYS, REWARD, VALID, find_ends, is_shifted_view, make_batch, split_batch
+from slipstream.replay.rows import is_shifted_view, make_batch, split_batch
 from slipstream.replay.samplers import PrioritizedSampler, Sampler, UniformSampler
 from slipstream.sim.random import restore_generator
+from slipstream.storage.episodes import END_KEYS, REWARD, VALID, find_ends, same_bits
 from slipstream.storage.files import atomic_file, prepare_folder
-from slipstream.storage.schema import Key, Schema, same_bits, show
+from slipstream.storage.schema import Key, Schema, show
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, shorten
 from slipstream.storage.tree import load_state, store_state
 

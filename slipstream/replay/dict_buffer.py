@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from slipstream.replay.buffer import ReplayBuffer
-from slipstream.replay.rows import outcomes_at_top
 from slipstream.storage.codec.images import decompress_image, decompress_image_seq, with_aliases
+from slipstream.storage.episodes import outcomes_at_top
 from slipstream.storage.schema import flatten
 
 _EPISODE_GROUP = 16  # frames that are compressed together, in the mode that trades speed for memory

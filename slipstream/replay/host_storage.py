@@ -17,10 +17,11 @@ from torch import Tensor
 
 from slipstream.replay import persistence
 from slipstream.replay.index import StepIndex
-from slipstream.replay.rows import END_KEYS, OUTCOMES, REWARD, Rows, StreamBatch, StreamState, make_batch, read_episode
+from slipstream.replay.rows import Rows, StreamBatch, StreamState, make_batch, read_episode
 from slipstream.replay.samplers import HindsightSampler, Sampler
 from slipstream.storage.background import BackgroundWorker
 from slipstream.storage.blocks import BlockColumn, RawColumn, take
+from slipstream.storage.episodes import END_KEYS, OUTCOMES, REWARD
 from slipstream.storage.schema import Key, KeySpec, Schema, as_bits, as_key, as_tensor, mask_key, mask_of, sizes_key
 from slipstream.storage.tensor_file import Reader, TensorFile
 

@@ -10,11 +10,8 @@ step can be sampled at once and nothing is stored twice.
 
 from __future__ import annotations
 
-import functools
-import math
-import operator
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,85 +21,14 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from slipstream.replay.index import DONE, FINAL, LINK, NO_LINK, STARTS, STEP, TERMINATED, WITH_PREVIOUS, make_pieces
+from slipstream.storage.episodes import END_KEYS, OUTCOMES, VALID, find_ends, outcomes_at_top, read_flags, rows_differ
 from slipstream.storage.schema import Form, Key, Schema, as_array, flatten, pad, show, sizes_key
 
 # Keys of a collector's batch that are not kept unless `keys` names them: on-policy learners need them, or they are
 # derived.
 NOT_KEPT = frozenset({"valid", "done", "info", "value", "log_prob", "mask"})
-END_KEYS = (("terminated",), ("truncated",), ("done",))
-REWARD = ("reward",)
-VALID = ("valid",)
-OUTCOMES = (REWARD, *END_KEYS)
 _MOST_WAITING, _WAITING_BYTES = 256, 1 << 20  # single steps that wait to be added, and bytes of them
 _ONE_PER_STEP = (("action",), *OUTCOMES)  # keys that never have a final row
-
-
-def rows_differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return bool [n]: which rows of `a` and `b`, [n, ...] of one shape and dtype, differ in any bit (NaN equals
-    NaN)."""
-    if not len(a):
-        return np.zeros(0, bool)
-    a, b = (np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8) for x in (a, b))
-    words = np.int64 if a.shape[1] % 8 == 0 else np.uint8
-    return (a.view(words) != b.view(words)).any(1)
-
-
-def outcomes_at_top(flat: dict[Key, Any]) -> dict[Key, Any]:
-    """Return the keys with the outcome of each step at the top, where TorchRL has it under "next".
-
-    TorchRL's flags at the top are those before the step, and are left out.
-    """
-    given = [key for key in OUTCOMES if ("next", *key) in flat]
-    if not given:
-        return flat
-    if REWARD in given and REWARD in flat:
-        raise KeyError("there are 'reward' and ('next', 'reward'): leave out the one that is not of this step")
-    before = END_KEYS if given != [REWARD] else ()
-    moved = {key: value for key, value in flat.items() if key not in before}
-    for key in given:
-        moved[key] = moved.pop(("next", *key))
-    return moved
-
-
-def find_ends(flags: Mapping[Key, Any], check: bool = True) -> tuple[Any, Any] | None:
-    """Return (ended, terminated) of some of the flags `done`, `terminated` and `truncated`: bool arrays or tensors of
-    one shape. Without flags return None.
-
-    Without `terminated`, an end that is not `truncated` is a termination.
-
-    Raises:
-        ValueError: if `check`, and the flags contradict each other.
-    """
-    terminated, truncated, done = (flags.get(key) for key in END_KEYS)
-    given = [flag for flag in (terminated, truncated, done) if flag is not None]
-    if not given:
-        return None
-    ended = functools.reduce(operator.or_, given)
-    if check and done is not None:
-        known = functools.reduce(operator.or_, given[:-1], done & ~done)
-        wrong = done ^ known if len(given) == 3 else known & ~done
-        if wrong.any():
-            raise ValueError(
-                f"'done' contradicts {' or '.join(show(key) for key in END_KEYS[:2] if key in flags)} in {int(wrong.sum())} steps: "
-                "done must be terminated | truncated"
-            )
-    if terminated is None:
-        terminated = truncated & ~ended if done is None else done if truncated is None else done & ~truncated
-    return ended, terminated
-
-
-def read_flags(flat: Mapping[Key, Any], keys: Iterable[Key], shape: Sequence[int]) -> dict[Key, Tensor]:
-    """Return those of the flags `keys` that `flat` has, as bool tensors of `shape`."""
-    flags = {}
-    for key in (key for key in keys if key in flat):
-        value = torch.as_tensor(flat[key])
-        if value.numel() != math.prod(shape):
-            expected = f"{list(shape)} or {[*shape, 1]}"
-            raise ValueError(f"{show(key)} has the shape {list(value.shape)}: give one value per step, {expected}")
-        if value.is_floating_point() and value.isnan().any():
-            raise ValueError(f"{show(key)} holds NaN: give True or False for each step")
-        flags[key] = value.reshape(tuple(shape)) != 0
-    return flags
 
 
 def end_bits(flags: Mapping[Key, Tensor], shape: Sequence[int]) -> np.ndarray:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from slipstream.replay.index import StepIndex
-from slipstream.replay.rows import REWARD
 from slipstream.replay.sum_tree import SumTree
+from slipstream.storage.episodes import REWARD
 from slipstream.storage.schema import KeySpec, as_key, show
 from slipstream.storage.tensor_file import shorten
 

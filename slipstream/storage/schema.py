@@ -177,13 +177,6 @@ def as_bits(tensor: Tensor) -> np.ndarray:
     return (tensor.view(_BITS[tensor.dtype]) if tensor.dtype in _BITS else tensor).numpy()
 
 
-def same_bits(a: Tensor, b: Tensor, axes: int) -> Tensor:
-    """Return bool, of the first `axes` axes: where two tensors of one shape and dtype are equal in every bit (NaN
-    too)."""
-    bits = (x.contiguous().view(torch.uint8).reshape(*x.shape[:axes], -1) for x in (a, b))
-    return torch.eq(*bits).all(-1)
-
-
 def sizes_key(key: Key) -> Key:
     """Return the key that holds the sizes of a ragged key."""
     return (*key[:-1], key[-1] + _SIZES)
