@@ -17,6 +17,7 @@ import torch
 
 from slipstream.rollouts.file import Key, show
 from slipstream.rollouts.storage import RolloutStorage
+from slipstream.storage.episodes import END_KEYS, REWARD, VALID, find_ends, find_outcomes, rows_differ
 from slipstream.storage.files import check_writable, temporary_name
 
 FORMATS = {"parquet": ("pyarrow", ".parquet"), "minari": ("minari", "")}
@@ -52,11 +53,6 @@ def export(
         raise FileNotFoundError(f"{storage.save_dir} has no rollouts to export")
     write = _to_parquet if to == "parquet" else _to_minari
     return write(module, storage, Path(out), chosen, keys)
-
-
-def outcome_key(keys: Iterable[Key], name: str) -> Key | None:
-    """Return the key of a step's reward or end: TorchRL has it under `next`, ours beside the observation."""
-    return next((key for key in (("next", name), (name,)) if key in keys), None)
 
 
 def _read(storage: RolloutStorage, iteration: int, keys: Iterable[Any] | None) -> Steps:
@@ -179,20 +175,11 @@ def _join(parts: list[Steps]) -> Steps:
 
 
 def _ends(arrays: Steps, lead: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return bool [envs, steps]: where an episode ends, and which frames are valid. Sets `terminated`; `done` alone
-    counts as it."""
-
-    def read(name: str) -> np.ndarray | None:
-        key = outcome_key(arrays, name)
-        return None if key is None else np.any(arrays[key].reshape(*lead, -1), -1)
-
-    nothing = np.zeros(lead, bool)
-    terminated, truncated, done, valid = read("terminated"), read("truncated"), read("done"), read("valid")
-    truncated = nothing if truncated is None else truncated
-    if terminated is None:
-        terminated = nothing if done is None else done & ~truncated
-    arrays["terminated",] = terminated
-    return terminated | truncated, ~nothing if valid is None else valid
+    """Return bool [envs, steps]: where an episode ends, and which frames are valid. Sets `terminated`."""
+    names = {key: name for key, name in find_outcomes(arrays).items() if key in END_KEYS} | {VALID: VALID}
+    flags = {key: np.any(arrays[x].reshape(*lead, -1), -1) for key, x in names.items() if x in arrays}
+    ended, arrays["terminated",] = find_ends(flags, check=False) or (np.zeros(lead, bool),) * 2
+    return ended, flags.get(VALID, np.ones(lead, bool))
 
 
 def _continues(before: tuple[int, Steps] | None, iteration: int, arrays: Steps, count: int) -> np.ndarray:
@@ -204,18 +191,17 @@ def _continues(before: tuple[int, Steps] | None, iteration: int, arrays: Steps, 
     if not last:
         return continues & (before[0] + 1 == iteration)
     for key, x in last.items():
-        if key not in arrays or arrays[key][:, 0].shape != x.shape:
+        if key not in arrays or (arrays[key][:, 0].shape, arrays[key].dtype) != (x.shape, x.dtype):
             return np.zeros(count, bool)
-        bits = (np.ascontiguousarray(y).view(np.uint8).reshape(count, -1) for y in (x, arrays[key][:, 0]))
-        continues &= np.equal(*bits).all(-1)
+        continues &= ~rows_differ(x, arrays[key][:, 0])
     return continues
 
 
 def _minari_episode(episode: Steps) -> dict[str, Any]:
     """Return the arguments of Minari's `EpisodeBuffer`."""
-    reward, action = outcome_key(episode, "reward"), outcome_key(episode, "action")
+    reward, action = find_outcomes(episode).get(REWARD), ("action",)
     seen = {show(key[1:]): _with_last(episode, key) for key in episode if key[0] == "observation"}
-    if reward is None or action is None or not seen:
+    if reward is None or action not in episode or not seen:
         raise ValueError(
             "Minari holds observations, actions and rewards: the batch needs 'observation', 'action' and 'reward'"
         )

@@ -62,6 +62,20 @@ def test_torchrls_ends_and_rewards_under_next_are_found(tmp_path):
         assert [len(e["reward",]) for e in episodes(storage, [0])] == [3, 3, 3, 3]
 
 
+def test_done_ends_an_episode_beside_terminated(tmp_path):
+    batch = world(1, 8)
+    batch["done"] = torch.tensor([[0, 0, 1, 0, 0, 0, 1, 0]], dtype=torch.bool)
+    batch["terminated"] = torch.tensor([[0, 0, 0, 0, 0, 0, 1, 0]], dtype=torch.bool)
+    with RolloutStorage(tmp_path) as storage:
+        storage.save(batch, 0)
+        found = list(episodes(storage, [0]))
+    assert [(times(e), bool(e["terminated",][-1])) for e in found] == [
+        ([0, 1, 2], False),
+        ([3, 4, 5, 6], True),
+        ([7], False),
+    ]
+
+
 def test_parquet_holds_a_row_a_step(folder, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     export(RolloutStorage(folder), "parquet", tmp_path / "out.parquet", keys=["reward", "observation", "done"])
