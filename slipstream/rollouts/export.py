@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from slipstream.rollouts.file import Key, show
+from slipstream.rollouts.file import Key, find_keys, show
 from slipstream.rollouts.storage import RolloutStorage
 from slipstream.storage.episodes import END_KEYS, REWARD, VALID, find_ends, find_outcomes, rows_differ
 from slipstream.storage.files import check_writable, temporary_name
@@ -38,7 +38,7 @@ def export(
         to: "parquet" or "minari".
         out: the file, or the folder of a Minari dataset.
         iterations: which batches; all by default.
-        keys: which tensors; all by default. Minari needs observations, actions, rewards and ends.
+        keys: which tensors to write; all by default. Minari needs observations, actions and rewards.
 
     Returns:
         A line that says what was written.
@@ -143,7 +143,8 @@ def _to_minari(minari: Any, storage: RolloutStorage, out: Path, iterations: list
 
 
 def episodes(storage: RolloutStorage, iterations: Iterable[int], keys: Iterable[Any] | None = None) -> Iterator[Steps]:
-    """Yield each episode as arrays [steps, ...] by key, in order of their ends; `terminated` is among them.
+    """Yield each episode as arrays [steps, ...] by key, in order of their ends; `terminated` is among them, and what
+    else ends it.
 
     Frames that are marked invalid belong to none. A batch continues the one before if its first observations are the
     successors of that one's last, bit for bit; without successors, if its number is the next one.
@@ -151,7 +152,7 @@ def episodes(storage: RolloutStorage, iterations: Iterable[int], keys: Iterable[
     running: dict[int, list[Steps]] = {}  # by environment: what its episode has so far
     before: tuple[int, Steps] | None = None
     for iteration in iterations:
-        arrays = _read(storage, iteration, keys)
+        arrays = _read(storage, iteration, _with_ends(storage.file(iteration).keys, keys))
         count, steps = next(iter(arrays.values())).shape[:2]
         ends, valid = _ends(arrays, (count, steps))
         continues = _continues(before, iteration, arrays, count)
@@ -168,6 +169,13 @@ def episodes(storage: RolloutStorage, iterations: Iterable[int], keys: Iterable[
                     yield _join(running.pop(env))
                 start = at + 1
     yield from map(_join, running.values())
+
+
+def _with_ends(held: list[Key], keys: Iterable[Any] | None) -> list[Key]:
+    """Return those of the keys of a file that are asked for or say where episodes end."""
+    asked = {held[i] for i in find_keys(held, keys)}
+    needed = {VALID, *find_outcomes(held).values(), *(("next", *key) for key in asked)}
+    return [key for key in held if key in asked or key in needed]
 
 
 def _join(parts: list[Steps]) -> Steps:
