@@ -22,23 +22,14 @@ from slipstream.envs.specs import Box, Discrete, Hybrid, Spec
 from slipstream.models.encoders import Specs
 from slipstream.rollouts.file import RolloutFile
 from slipstream.rollouts.storage import rollout_files
-from slipstream.storage.episodes import (
-    END_KEYS,
-    OUTCOMES,
-    REWARD,
-    VALID,
-    find_ends,
-    find_outcomes,
-    read_flags,
-    same_bits,
-)
+from slipstream.storage.episodes import END_KEYS, find_ends, find_outcomes, read_flags, same_bits
 from slipstream.storage.schema import flatten
 from slipstream.storage.tensor_file import Reader
 
 Key = tuple[str, ...]
 Rows = dict[Key, Tensor]
 READ_AT_ONCE = 1 << 16  # transitions of a replay buffer
-PER_STEP: tuple[Key, ...] = (REWARD, ("terminated",), ("truncated",))
+PER_STEP: tuple[Key, ...] = (("reward",), ("terminated",), ("truncated",))
 
 
 class StoredData:
@@ -119,8 +110,8 @@ class StoredData:
             if not file.lead:
                 raise ConfigError(f"{self.name}: {path.name} is not a batch [envs, steps]")
             valid = torch.ones(file.envs * file.steps, dtype=torch.bool)
-            if VALID in file.keys:
-                valid = file.read_steps([VALID])[VALID].reshape(len(valid), -1).bool().any(-1)
+            if ("valid",) in file.keys:
+                valid = file.read_steps([("valid",)])["valid",].reshape(len(valid), -1).bool().any(-1)
             chosen.append((file, valid))
             newest -= int(valid.sum())
         for file, valid in reversed(chosen):
@@ -128,7 +119,7 @@ class StoredData:
 
     def _read_file(self, file: RolloutFile, valid: Tensor) -> Rows:
         """Return the frames of a file that are valid, one environment after the other."""
-        names = {key: key for key in self._keys() if key in file.keys and key not in OUTCOMES}
+        names = {key: key for key in self._keys() if key in file.keys and key not in PER_STEP}
         names |= find_outcomes(file.keys) if self._nexts else {}
         arrays = file.read_steps(set(names.values())) if names else {}
         found = {
@@ -165,7 +156,7 @@ class StoredData:
             if key in PER_STEP:
                 if value.numel() != len(value):
                     raise ConfigError(f"{self.name} has the {what} as {_form(value)}: it must be one number per step")
-                rows[key] = value.flatten().float() if key == REWARD else value.flatten().bool()
+                rows[key] = value.flatten().float() if key == ("reward",) else value.flatten().bool()
                 continue
             spec = self._action_spec if key == ("action",) else self._observation_spec[key[-1]]
             if (value.shape[1:], value.dtype) != (spec.shape, spec.dtype):
