@@ -8,8 +8,6 @@ import pytest
 import torch
 from duel_envs import Counting, make, pursuit, random_actions
 
-from slipstream.config.compose import load_train
-from slipstream.config.help import ConfigError
 from slipstream.envs.base import BadActionError
 from slipstream.tasks.aircombat.agents import PlaceholderAgent, as_action
 from slipstream.tasks.aircombat.rewards import BaseReward
@@ -36,11 +34,6 @@ def test_the_opponent_is_reset_where_duels_begin():
     for _ in range(4):
         env.step(torch.zeros(2, 3))
     assert agent.count.tolist() == [0, 0]
-
-
-def test_opponent_and_reward_are_named_by_import_path():
-    env = make(2, opponent=f"{Counting.__module__}:Counting", reward=f"{__name__}:Range")
-    assert type(env.opponent).__name__ == "Counting" and env.step(torch.zeros(2, 3)).reward.shape == (2,)
 
 
 class Range(BaseReward):
@@ -138,22 +131,6 @@ def test_a_wrong_batch_is_refused_and_changes_nothing(action):
     with pytest.raises(ValueError, match="'env_mask' must be a tensor"):
         env.reset([True, False, True])
     assert torch.equal(env.engine.duels.pos, before)
-
-
-WRONG = [
-    ("env.opponent=nobody", "unknown agent 'nobody'"),
-    ("env.reward=riches", "unknown reward 'riches'"),
-    ("env.time_scale=0", "time_scale must be a positive number"),
-    ("env.starts.missiles=[1,7]", "at most 6 missiles"),
-    ("env.starts.range_m=[30000,20000]", "the lower one first"),
-    ("env.opponent=math:pi", "no BaseAgent subclass named pi"),
-]
-
-
-@pytest.mark.parametrize(("key", "message"), WRONG)
-def test_settings_that_make_no_sense_are_refused(key, message):
-    with pytest.raises(ConfigError, match=message):
-        load_train(["task=aircombat", key])
 
 
 def test_an_agents_mapping_is_an_action():

@@ -118,20 +118,6 @@ def test_a_sampled_opponent_draws_its_actions(league):
     assert len(rudders[2].unique()) == 32
 
 
-IMPOSSIBLE = {
-    "opponent=crank": "the league chooses the opponents: leave opponent=crank out, or give league.enabled=false",
-    "env.sides=2": "a training flies one side: leave env.sides=2 out and name opponent=AGENT",
-    "league.seats=3": "env.num_envs=8 must be a multiple of league.seats=3",
-}
-
-
-@pytest.mark.parametrize("word", IMPOSSIBLE)
-def test_a_league_that_cannot_be_is_refused(tmp_path, word):
-    with pytest.raises(ValueError, match=IMPOSSIBLE[word]):
-        run_tiny(tmp_path, "x", word)
-    assert not list(tmp_path.iterdir())
-
-
 GAMES = "task=aircombat threads=1 device=cpu games=2 red="
 
 

@@ -72,6 +72,90 @@ def test_an_error_nobody_foresaw_is_one_sentence_too(monkeypatch, capsys):
     assert capsys.readouterr().err == "slipstream train: AttributeError: first line second line (--debug shows where)\n"
 
 
+REFUSED = {
+    "advise seconds=soon": "slipstream advise: seconds must be a number, not 'soon'",
+    "advise seconds=0": "seconds=60",
+    "advise --seconds": "seconds needs a value",
+    "advise resume=x": "not resume=RUN",
+    "advise secnds=3": "unknown key 'secnds' (--help lists all keys)",
+    "bench train forms=fast device=cpu": "plain, graphs, compiled",
+    "bench train sizes=a device=cpu": "sizes=1024,16384",
+    "bench train algo=dqn device=cpu": "algo=ppo",
+    "exploit task=navigation": "task=navigation has no opponents",
+    "exploit resume=runs/x": "resume= is set by this command",
+    "exploit games=3": "games=3 must be even",
+    "exploit random=0 own=0": "nothing to do",
+    "exploit checkpoint=nowhere": "no checkpoint at nowhere",
+    "exploit max_tme_s=3": "did you mean 'max_time_s'?",
+    "export": "name the format",
+    "export --to": "to needs a value",
+    "export --to tflite": "use --to onnx or --to pt2",
+    "export to=onnx checkpiont=x": "did you mean 'checkpoint'",
+    "export --to=pt2 out=nowhere/policy.pt2": "there is no folder nowhere",
+    "export --to pt2 checkpoint=nowhere.pt": "nowhere.pt",
+    "eval sim.hull_m=0.2": "sim.hull_m=0.2 is a setting of MuJoCo: add sim=mujoco",
+    "eval sim=gazebo": "unknown simulator sim=gazebo: use slipstream or mujoco",
+    "eval sim=mujoco sim.hull_m=-1": "sim.hull_m must be positive, not -1",
+    "eval sim=mujoco sim.rate_gain=[1,0]": "sim.rate_gain must be positive",
+    "eval sim=mujoco task=aircombat": "unknown key 'sim' of this task: it needs task=navigation",
+    "validate task=aircombat": "task=aircombat has no second simulator",
+    "validate out=both.png": "writes no file",
+    "train actors.count=0": "actors.count must be at least 1, not 0",
+    "train actors.address=auto": "actors.address=auto needs a number of actors: give actors.count=8",
+    "train actors.count=2 actors.max_staleness=-1": "actors.max_staleness must be 0 or more, not -1",
+    "train actors.count=2 gpus=2": "actors.count=2 does not work with gpus=2",
+    "train actors.count=2 collect.pipeline=on": "does not work with collect.pipeline=on",
+    "train actors.count=2 env.num_envs=auto": "does not work with env.num_envs=auto",
+    "train actors.count=2 preset=aircombat": "do not work with a league or the like",
+    "train algo=dqn env.num_envs=2 env.num_obstacles=0": "algo=sac or algo=td3",
+    "train algo=sac env.actions=discrete env.num_envs=2 env.num_obstacles=0": "algo=dqn",
+    "train algo=sac task=gym": "algo=dqn",
+    "train algo=sac algo.epochs=3": "unknown key 'algo.epochs'",
+    "train algo=ppo algo.buffer_size=3": "unknown key 'algo.buffer_size'",
+    "train algo=td3 algo.policy_dely=3": "did you mean 'algo.policy_delay'",
+    "train algo=sac preset=h200": "preset=h200 has no settings for algo=sac, but for bc, ppo",
+    "train algo=sac compile=on env.num_envs=2 env.num_obstacles=0": "compile=on",
+    "train task=gym env.id=CartPol-v1": "env.id=CartPol-v1",
+    "train collect.pipeline=yes": "collect.pipeline must be",
+    "train task=aircombat league.enabled=true collect.pipeline=on env.num_envs=16": "league",
+    "train task=aircombat league.enabled=true opponent=crank": "the league chooses the opponents: leave opponent=crank out",
+    "train task=aircombat env.sides=2": "a training flies one side: leave env.sides=2 out and name opponent=AGENT",
+    "train preset=aircombat num_envs=8 league.seats=3": "env.num_envs=8 must be a multiple of league.seats=3",
+    "train task=aircombat env.opponent=nobody": "unknown agent 'nobody'",
+    "train task=aircombat env.reward=riches": "unknown reward 'riches'",
+    "train task=aircombat env.time_scale=0": "time_scale must be a positive number",
+    "train task=aircombat env.starts.missiles=[1,7]": "at most 6 missiles",
+    "train task=aircombat env.starts.range_m=[30000,20000]": "the lower one first",
+    "train task=aircombat env.opponent=math:pi": "no BaseAgent subclass named pi",
+    "eval env.num_obstacles=0 env.map_half_m=4 eval.num_drones=8 env.swarm=3": "must be a multiple of 3 drones: use 6",
+    "eval sim=mujoco env.swarm=4": "MuJoCo flies each drone alone, not in groups of env.swarm=4: add env.swarm=1",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_line_that_cannot_be_is_answered(tmp_path, monkeypatch, capsys, line):
+    monkeypatch.chdir(tmp_path)
+    assert main(line.split()) == 2
+    assert REFUSED[line] in capsys.readouterr().err.splitlines()[-1]
+
+
+MISSING = {  # without this package; the extra that has it
+    ("train task=gym env.id=CartPole-v1 actors.count=2", "ray"): "actors.count needs Ray: pip install -e '.[ray]'",
+    ("sweep preset=demo algo.epochs=int(1,4)", "optuna"): "pip install -e '.[sweep]'",
+    ("export --to onnx out=policy.onnx", "onnxscript"): "needs onnxscript: pip install -e '.[export]'",
+    ("eval sim=mujoco", "mujoco"): "sim=mujoco needs MuJoCo: pip install -e '.[mujoco]'",
+    ("eval checkpoint=hf://me/drone", "huggingface_hub"): "pip install -e '.[hub]'",
+}
+
+
+@pytest.mark.parametrize(("words", "package"), MISSING)
+def test_an_extra_that_is_missing_is_named(tmp_path, monkeypatch, capsys, words, package):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(words.split()) == 2
+    assert MISSING[words, package] in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "answer"),
     [

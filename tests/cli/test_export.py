@@ -261,30 +261,3 @@ def test_the_torch_program_acts_the_same(tmp_path):
     assert about["task"] == "navigation" and json.loads(about["action"])["high"] == 2.0
     env = _small_env(cfg.task, cfg.env)
     assert program(*drawn({name: env.observation_spec[name] for name in done.inputs}, 5).values()).shape == (5, 3)
-
-
-def test_without_the_extra_the_error_names_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "onnxscript", None)  # as if it were not installed
-    assert cli.main(["export", "--to", "onnx", f"out={tmp_path / 'policy.onnx'}"]) == 2
-    assert (
-        "needs onnxscript: pip install -e '.[export]'" in capsys.readouterr().err
-        or importlib.util.find_spec("onnx") is None
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "name the format"),
-        (["--to"], "to needs a value"),
-        (["--to", "tflite"], "use --to onnx or --to pt2"),
-        (["to=onnx", "checkpiont=x"], "did you mean 'checkpoint'"),
-        (["--to=pt2", "out=nowhere/policy.pt2"], "there is no folder nowhere"),
-        (["--to", "pt2", "checkpoint=nowhere.pt"], "nowhere.pt"),
-    ],
-)
-def test_a_wrong_word_is_answered_with_the_right_one(words, message, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["export", *words]) == 2
-    assert message in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -277,25 +276,6 @@ def test_validate_flies_in_both(tmp_path, capsys, monkeypatch):
     assert len(result["steps"]) == 8
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["eval", "sim.hull_m=0.2"], "sim.hull_m=0.2 is a setting of MuJoCo: add sim=mujoco"),
-        (["eval", "sim=gazebo"], "unknown simulator sim=gazebo: use slipstream or mujoco"),
-        (["eval", "sim=mujoco", "sim.hull_m=-1"], "sim.hull_m must be positive, not -1"),
-        (["eval", "sim=mujoco", "sim.rate_gain=[1,0]"], "sim.rate_gain must be positive"),
-        (["eval", "sim=mujoco", "task=aircombat"], "unknown key 'sim' of this task: it needs task=navigation"),
-        (["validate", "task=aircombat"], "task=aircombat has no second simulator"),
-        (["validate", "out=both.png"], "writes no file"),
-    ],
-)
-def test_words_that_cannot_be_are_refused_in_a_sentence(words, said, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main([*words]) == 2
-    error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
-
-
 @needs_mujoco
 @pytest.mark.parametrize(("text", "said"), [(None, "there is no such file"), ("<mujoco><body>", "cannot read it")])
 def test_a_model_that_cannot_be_read_is_refused(text, said, tmp_path, capsys):
@@ -305,12 +285,6 @@ def test_a_model_that_cannot_be_read_is_refused(text, said, tmp_path, capsys):
     assert main(["eval", "sim=mujoco", f"sim.model={path}", *SMALL]) == 2
     error = capsys.readouterr().err
     assert f"sim.model={path}" in error and said in error and error.count("\n") == 1
-
-
-def test_without_mujoco_the_extra_is_named(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "mujoco", None)
-    assert main(["eval", "sim=mujoco", *SMALL]) == 2
-    assert "sim=mujoco needs MuJoCo: pip install -e '.[mujoco]'" in capsys.readouterr().err
 
 
 def test_a_policy_that_reads_more_is_refused_by_name():

@@ -187,6 +187,7 @@ def test_crossing_ways_pass_near_the_middle():
 
 # -- evaluation --------------------------------------------------------------------------------------------------------
 
+
 WORLD = [
     "env.num_obstacles=0",
     "env.map_half_m=4",
@@ -223,17 +224,6 @@ def test_eval_flies_groups_of_each_size(tmp_path, capsys):
     assert main(["eval", *words]) == 0
     text = capsys.readouterr().out
     assert "crossing in groups" in text and "of it with drones" in text
-
-
-def test_eval_refuses_drones_that_make_no_groups(capsys):
-    assert main(["eval", *WORLD, "env.swarm=3", "device=cpu"]) == 2
-    assert "eval.num_drones=8 must be a multiple of 3 drones: use 6" in capsys.readouterr().err
-
-
-def test_mujoco_refuses_groups(capsys):
-    pytest.importorskip("mujoco")
-    assert main(["eval", *WORLD, "env.swarm=4", "sim=mujoco", "device=cpu"]) == 2
-    assert "MuJoCo flies each drone alone, not in groups of env.swarm=4: add env.swarm=1" in capsys.readouterr().err
 
 
 def test_a_recording_names_the_group_of_each_drone():

@@ -174,9 +174,3 @@ def test_the_command_searches_with_real_trainings(tmp_path, capsys, monkeypatch)
     assert main(["sweep", *words]) == 0
     out = capsys.readouterr().out
     assert "[2/2]" in out and "best settings by eval/return" in out and "best.yaml seed=1,2,3" in out
-
-
-def test_without_optuna_the_extra_is_named(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    assert main(["sweep", "preset=demo", "algo.epochs=int(1,4)"]) == 2
-    assert "pip install -e '.[sweep]'" in capsys.readouterr().err

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import refusal
 
 from slipstream.checkpoint import load_checkpoint
 from slipstream.collectors import ray as actors
@@ -243,29 +242,6 @@ def test_late_blocks_are_dropped(fake, limit):
 
 
 # -- without a cluster -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["actors.count=0"], "actors.count must be at least 1, not 0"),
-        (["actors.address=auto"], "actors.address=auto needs a number of actors: give actors.count=8"),
-        (["actors.count=2", "actors.max_staleness=-1"], "actors.max_staleness must be 0 or more, not -1"),
-        (["actors.count=2", "gpus=2"], "actors.count=2 does not work with gpus=2"),
-        (["actors.count=2", "collect.pipeline=on"], "does not work with collect.pipeline=on"),
-        (["actors.count=2", "env.num_envs=auto"], "does not work with env.num_envs=auto"),
-        (["actors.count=2", "preset=aircombat"], "do not work with a league or the like"),
-    ],
-)
-def test_settings_that_do_not_work_with_actors_are_refused(capfd, words, message):
-    assert message in refusal(capfd, *words)
-
-
-def test_a_missing_ray_is_named(capfd, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    words = [*PPO, "env.id=CartPole-v1", f"root={tmp_path}"]
-    assert "actors.count needs Ray: pip install -e '.[ray]'" in refusal(capfd, *words)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cluster_that_does_not_answer_is_named(monkeypatch):

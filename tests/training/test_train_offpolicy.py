@@ -139,29 +139,6 @@ def test_init_starts_from_the_policy_of_another_run(whole):
     assert job.policy.random_share.item() == 0  # what was learned is not drowned in random actions
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["algo=dqn"], r"algo=sac or algo=td3.*env\.actions=discrete"),
-        (["algo=sac", "env.actions=discrete"], r"algo=dqn"),
-        (["algo=sac", "task=gym"], r"algo=dqn"),
-        (["algo=sac", "algo.epochs=3"], r"unknown key 'algo\.epochs'"),
-        (["algo=ppo", "algo.buffer_size=3"], r"unknown key 'algo\.buffer_size'"),
-        (["algo=td3", "algo.policy_dely=3"], r"did you mean 'algo\.policy_delay'"),
-        (["algo=sac", "preset=h200"], r"preset=h200 has no settings for algo=sac, but for bc, ppo"),
-        (["algo=sac", "compile=on"], r"compile=on"),
-        (["task=gym", "env.id=CartPol-v1"], r"env\.id=CartPol-v1"),
-    ],
-)
-def test_what_does_not_fit_together_is_refused_with_the_remedy(words, message):
-    with pytest.raises(ValueError, match=message):
-        Trainer(
-            load_train(
-                [*words, *(["env.num_envs=2", "env.num_obstacles=0"] if "task=gym" not in words else []), "device=cpu"]
-            )
-        )
-
-
 @pytest.mark.parametrize("algo", ["ppo", "dqn", "sac", "td3"])
 @pytest.mark.parametrize("choice", ["preset=demo", "task=gym", "preset=debug"])
 def test_every_algorithm_has_settings_for_the_demo_and_for_gym(algo, choice):

@@ -11,7 +11,6 @@ from slipstream import train
 from slipstream.checkpoint import load_checkpoint
 from slipstream.collectors import PipelinedDataCollector
 from slipstream.config.compose import load_train
-from slipstream.config.help import ConfigError
 from slipstream.training.metrics_log import read_metrics
 from slipstream.training.trainer import Trainer
 
@@ -88,17 +87,6 @@ def test_values_of_the_past_are_read_in_the_units_of_the_past():
         before = batch["value"].transpose(0, 1).flatten()  # collected when mean and deviation were 0 and 1
         data = job.learner.prepare(batch)
         assert torch.allclose(data["value"], (before - 30.0) / 7.0, atol=1e-4)
-
-
-def test_what_cannot_be_piped_says_so():
-    with pytest.raises(ConfigError, match="league"):
-        Trainer(
-            load_train(
-                ["task=aircombat", "league.enabled=true", "collect.pipeline=on", "env.num_envs=16", "device=cpu"]
-            )
-        )
-    with pytest.raises(ConfigError, match="collect.pipeline"):
-        load_train(["collect.pipeline=yes"])
 
 
 @pytest.mark.parametrize(("mode", "compress"), [("off", "all"), ("on", "lidar")])

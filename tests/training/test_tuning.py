@@ -68,22 +68,6 @@ def test_the_command_at_a_tiny_size(capsys):
     assert last.startswith("slipstream train ") or last == "no advice: keep it as it is"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["seconds=soon"], "seconds must be a number, not 'soon'"),
-        (["seconds=0"], "seconds=60"),
-        (["--seconds"], "seconds needs a value"),
-        (["resume=x"], "not resume=RUN"),
-        (["secnds=3"], "unknown key 'secnds' (--help lists all keys)"),
-    ],
-)
-def test_mistakes_are_named_in_one_line(capsys, words, message):
-    assert main(["advise", *words]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("slipstream advise: ") and message in error and error.count("\n") == 1
-
-
 def test_a_training_logs_waits_memory_and_queues_as_perf(tmp_path):
     words = [*TINY, "total_frames=192", "eval_interval=0", "quiet=true", "wandb.mode=disabled", f"root={tmp_path}"]
     logged = {name: value for row in read_metrics(train.run(load_train(words)).path) for name, value in row.items()}
