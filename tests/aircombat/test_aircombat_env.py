@@ -15,13 +15,6 @@ GOLDEN_STARTS = [[46_562.3, 10_549.7, 3_437.7, 39_450.3], [37_669.9, 41_175.1, 1
 # -- starts and seeds ------------------------------------------------------------------------------------------------
 
 
-def test_the_head_on_start_is_the_tasks():
-    duels = make(3, start="head_on").engine.duels
-    assert duels.pos[1].tolist() == [[10_000, 25_000], [40_000, 25_000]]
-    assert duels.vel[2].tolist() == [[300, 0], [-300, 0]]
-    assert (duels.left == 6).all() and (duels.winner == -1).all()
-
-
 def test_random_starts_fill_their_limits_evenly():
     duels = make(4000).engine.duels
     distance, speed = (duels.pos[:, 1] - duels.pos[:, 0]).norm(dim=-1), duels.vel.norm(dim=-1)
@@ -157,9 +150,10 @@ def test_a_decision_is_taken_in_sub_steps_of_at_most_a_sixtieth(scale, ticks, dt
 # -- state, capture, collecting ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("opponent", [f"{Counting.__module__}:Counting", "scripted"])
 @pytest.mark.parametrize("backend", ["torch", "native"])
-def test_a_loaded_env_continues_bit_for_bit(backend, same_record):
-    settings = {"opponent": f"{Counting.__module__}:Counting", "backend": backend, "episode_s": (1.0, 3.0)}
+def test_a_loaded_env_continues_bit_for_bit(backend, opponent, same_record):
+    settings = {"opponent": opponent, "backend": backend, "episode_s": (1.0, 3.0)}
     env = make(6, **settings)
     actions = random_actions(env, 80)
     for action in actions[:50]:
@@ -171,11 +165,9 @@ def test_a_loaded_env_continues_bit_for_bit(backend, same_record):
         same_record(env.step(action), twin.step(action))
 
 
-def test_the_state_of_another_seed_or_number_is_refused():
+def test_the_state_of_another_seed_is_refused():
     with pytest.raises(ValueError, match="seed"):
         make(3, seed=1).load_state_dict(make(3, seed=2).state_dict())
-    with pytest.raises(ValueError, match="build it with the num_envs and world of the saved one"):
-        make(3).load_state_dict(make(4).state_dict())
 
 
 def test_a_step_needs_no_value_and_no_shape_from_the_data():

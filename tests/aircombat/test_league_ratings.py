@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from slipstream.tasks.aircombat.league.matches import Score, find_distinct, rate, total
-from slipstream.tasks.evaluation import wilson
 
 
 def test_three_of_four_won_is_191_elo_more():
@@ -73,9 +72,3 @@ def test_scores_add_and_share():
     score = total([Score(3, 1, 0), Score(0, 1, 5)])
     assert score == Score(3, 2, 5) and score.share("won") == 0.3 and score.decided == 8
     assert Score().share("won") == 0.0
-
-
-def test_wilson_by_a_published_case():
-    low, high = wilson(8, 10)
-    assert (low, high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
-    assert wilson(0, 0) == (0.0, 1.0)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from reach_table import Geometry, envelope, grid, make_table, save_table
+from test_reach import drawn
 
 from slipstream.tasks.aircombat.reach.table import CHANNELS, ReachTable, pseudo_angle
-
-
-def drawn(count, seed=0):
-    u = torch.rand(count, 4, generator=torch.Generator().manual_seed(seed))
-    return Geometry(200 + 250 * u[:, 0], 200 + 250 * u[:, 1], math.pi * u[:, 2], math.pi * (2 * u[:, 3] - 1))
 
 
 def place(geometry):

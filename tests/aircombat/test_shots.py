@@ -10,7 +10,6 @@ import sys
 import pytest
 import torch
 from plain_flights import time_of_hit as plain_time_of_hit
-from plain_flights import turn_rudder
 from reach_table import HOLD, Geometry, placed, time_of_hit
 
 from slipstream.tasks.aircombat.physics.duel import Rules, begin, fly
@@ -52,16 +51,6 @@ def test_a_head_on_shot_is_timed_as_the_duel_itself_times_it():
     assert int(duel.winner[0]) == 1
     for form in (plain_time_of_hit, time_of_hit):
         assert form(*shot).item() == pytest.approx(ticks * PHYSICS_DT_S, abs=1e-3)
-
-
-def test_a_turn_ends_on_its_heading():
-    left, turned = torch.tensor([1.0, -2.5]), torch.zeros(2)
-    for _ in range(1200):
-        rudder, left = turn_rudder(torch.full((2,), 300.0), left, FIGHTER, PHYSICS_DT_S)
-        assert bool((rudder.abs() <= 1).all())
-        turned += rudder * 300 * PHYSICS_DT_S / 1000
-    assert left.abs().max() < 1e-6
-    torch.testing.assert_close(turned, torch.tensor([1.0, -2.5]), atol=1e-4, rtol=0)
 
 
 def test_native_shots_end_as_plain_ones():

@@ -67,20 +67,6 @@ def test_names_from_elsewhere_are_understood(old, new, value):
     assert found == value
 
 
-@pytest.mark.parametrize(
-    ("typed", "answer"),
-    [
-        ("algo.batch_size=64", "algo.minibatches = env.num_envs x algo.rollout_steps / minibatch size"),
-        ("max_iterations=1500", "total_frames = iterations x env.num_envs x algo.rollout_steps"),
-        ("algo=sac algo.ent_coef=0.1", "with algo.learn_entropy=false it stays there"),
-    ],
-)
-def test_a_setting_without_an_equal_here_is_explained(typed, answer):
-    text = error_of(*typed.split())
-    assert f"unknown key '{typed.split()[-1].split('=')[0]}': " in text and answer in text
-    assert "did you mean" not in text
-
-
 def test_an_explanation_for_a_file_names_the_line(tmp_path):
     (tmp_path / "my.yaml").write_text("seed: 1\nalgo:\n  batch_size: 64\n")
     answer = "my.yaml, line 3: unknown key: set the number of minibatches"

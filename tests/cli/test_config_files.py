@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from helpers.small_run import TINY
 
 from slipstream.cli import main
 from slipstream.config.compose import load_evaluate, load_train
 from slipstream.config.help import ConfigError
 from slipstream.config.overrides import plain_overrides
-
-TINY = ["env.num_envs=4", "env.num_obstacles=0", "env_dyn.num_obstacles=0", "algo.minibatches=2", "model.encoder=dict",
-        "model.keys=[state]", "model.trunk=[8]", "device=cpu", "quiet=true", "eval_interval=0", "wandb.mode=disabled"]  # fmt: skip
 
 
 def write(path, text):

@@ -30,15 +30,6 @@ def here(tmp_path, monkeypatch):
 COMMANDS = ["eval checkpoint={}", "export --to onnx checkpoint={}", "train resume={}"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_task_named_in_a_file_is_not_imported(run, here, capsys, command):
-    copy = rewritten(run, here, {"config.task": "hostile_module:Env"})
-    assert main(command.format(copy).split()) == 2
-    error = capsys.readouterr().err
-    assert "add to the command line: task=hostile_module:Env" in error and error.count("\n") == 1
-    assert not (here / "imported.txt").exists() and "hostile_module" not in sys.modules
-
-
 @pytest.mark.parametrize("command", [*COMMANDS, "eval compare={}", "train init={}"])
 def test_an_algorithm_named_in_a_file_is_not_imported(run, here, capsys, command):
     copy = rewritten(run, here, {"config.algo.name": "hostile_module:X"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -186,12 +187,22 @@ def test_mavlink_is_parsed_by_pymavlink_in_another_process():
     assert found["HEARTBEAT"]["type"] == 2
 
 
-@needs("pymavlink")
-def test_mavlink_round_trip_and_no_arming():
+@pytest.fixture
+def mavlink():
+    """The two ends of a link."""
+    pytest.importorskip("pymavlink")
     from slipstream.deploy.mavlink import MavlinkLink
 
     address = f"127.0.0.1:{free_port()}"
-    pilot, vehicle = MavlinkLink(address, "pilot"), MavlinkLink(address, "vehicle")
+    with (
+        contextlib.closing(MavlinkLink(address, "pilot")) as pilot,
+        contextlib.closing(MavlinkLink(address, "vehicle")) as vehicle,
+    ):
+        yield pilot, vehicle
+
+
+def test_mavlink_round_trip_and_no_arming(mavlink):
+    pilot, vehicle = mavlink
     sent = []
     write = pilot.connection.write
     pilot.connection.write = lambda data: (sent.append(bytes(data)), write(data))[1]
@@ -212,15 +223,10 @@ def test_mavlink_round_trip_and_no_arming():
     assert {int.from_bytes(data[7:10], "little") for data in sent} == {0, 84}  # heartbeat and setpoint, nothing else
     pilot.connection.port.sendto(b"\xfd\x09junk", ("127.0.0.1", vehicle.connection.port.getsockname()[1]))
     assert vehicle.receive(0.05) == []
-    pilot.close(), vehicle.close()
 
 
-@needs("pymavlink")
-def test_a_ring_of_mavlink_is_read_as_the_specification_says():
-    from slipstream.deploy.mavlink import MavlinkLink
-
-    address = f"127.0.0.1:{free_port()}"
-    pilot, vehicle = MavlinkLink(address, "pilot"), MavlinkLink(address, "vehicle")
+def test_a_ring_of_mavlink_is_read_as_the_specification_says(mavlink):
+    pilot, vehicle = mavlink
 
     def ring(distances, **settings):
         settings = {"increment": 10, "min_distance": 20, "max_distance": 400, "frame": 12} | settings
@@ -238,18 +244,25 @@ def test_a_ring_of_mavlink_is_read_as_the_specification_says():
     assert ring([200, 65_535, *[401] * 34]) == []  # one unknown
     assert ring([401] * 72, increment=1) == []  # 72° alone
     assert ring([401] * 72, increment=0) == ring([401] * 72, increment_f=float("inf")) == []
-    pilot.close(), vehicle.close()
 
 
-@needs("cyclonedds")
+@pytest.fixture
+def convert():
+    """Messages of ROS from ours and back."""
+    pytest.importorskip("cyclonedds")
+    from slipstream.deploy.dds import message_types
+    from slipstream.deploy.ros import RosMessages
+
+    return RosMessages(message_types())
+
+
 @needs("rosbags")
-def test_ros_2_messages_are_parsed_by_rosbags():
+def test_ros_2_messages_are_parsed_by_rosbags(convert):
     from rosbags.typesys import Stores, get_typestore
 
-    from slipstream.deploy.dds import message_types
-    from slipstream.deploy.ros import TOPICS, RosMessages
+    from slipstream.deploy.ros import TOPICS
 
-    store, convert = get_typestore(Stores.ROS2_HUMBLE), RosMessages(message_types())
+    store = get_typestore(Stores.ROS2_HUMBLE)
     for message in (ODOMETRY, CLOUD, OBSTACLES, DEPTH, COMMAND):
         topic, ours = convert.write(message)
         package, name = TOPICS[topic]
@@ -317,12 +330,7 @@ def test_a_ros_2_message_that_is_no_text_is_left_out(monkeypatch):
     assert np.allclose(message.values, ODOMETRY.values)
 
 
-@needs("cyclonedds")
-def test_depth_images_of_ros():
-    from slipstream.deploy.dds import message_types
-    from slipstream.deploy.ros import RosMessages
-
-    convert = RosMessages(message_types())
+def test_depth_images_of_ros(convert):
     image = convert.write(DEPTH)[1]
     image.encoding, image.step, image.is_bigendian = "16UC1", 8, 1  # mm, rows of 8 bytes, the last two of no pixel
     image.data = np.array([[1500, 0, 300, 9], [65535, 1, 2, 9]], ">u2").tobytes()
@@ -339,12 +347,7 @@ def test_depth_images_of_ros():
             convert.read("depth", replace(image, **change))
 
 
-@needs("cyclonedds")
-def test_a_cloud_that_does_not_fit_is_refused():
-    from slipstream.deploy.dds import message_types
-    from slipstream.deploy.ros import RosMessages
-
-    convert = RosMessages(message_types())
+def test_a_cloud_that_does_not_fit_is_refused(convert):
     for change in ({"width": 10**6}, {"point_step": 2**31}, {"fields": []}, {"is_bigendian": True}, {"data": b"x"}):
         cloud = convert.write(CLOUD)[1]
         for name, value in change.items():

@@ -127,13 +127,6 @@ def test_the_yaml_files_of_navrl_are_read(tmp_path):
     assert "sim.dt" not in text and all(f"sim.{name}" in text for name in SIM)
 
 
-def test_all_61_keys_of_navrl_are_covered():
-    algo = sum(line.count(":") for line in PPO.splitlines()[1:]) - 3  # without the names of three sections
-    answered = 3  # sensor.lidar_hres, lidar_vbeams, lidar_vfov: test_the_beams_of_navrl_are_answered
-    top = 6  # headless, device, seed, max_frame_num, eval_interval, save_interval
-    assert sum(map(len, SECTIONS.values())) + algo + answered + top == 61
-
-
 @pytest.mark.parametrize("word", ["sensor.lidar_hres=10", "sensor.lidar_vbeams=4", "sensor.lidar_vfov=[-10,20]"])
 def test_the_beams_of_navrl_are_answered(word):
     with pytest.raises(ConfigError, match=r"env\.lidar\."):

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from helpers.small_run import TINY
 from oracle import MovingThings
 
 from slipstream.cli import main
@@ -139,21 +140,14 @@ def test_images_are_within_1_mm_of_mujocos(kind, poses, tmp_path):
     assert found["unequal"] > 0.01 * found["beams"]
 
 
-WORDS = ["env.num_envs=4", "env.num_obstacles=5", "env.map_half_m=4", "env.decision_interval=20"]
-WORDS += ["env.max_episode_steps=200", "algo.rollout_steps=8", "algo.minibatches=2", "model.part=8", "model.trunk=[8]"]
-WORDS += [
-    "env.camera.yaws_deg=[0]",
-    "env.camera.width=16",
-    "env.camera.height=12",
-    "model.keys=[camera,state,direction]",
-]
-QUIET = ["device=cpu", "threads=1", "quiet=true", "wandb.mode=disabled", "eval_interval=0"]
+WORDS = [*TINY, "env.max_episode_steps=200", "env.camera.yaws_deg=[0]", "env.camera.width=16", "env.camera.height=12"]
+WORDS += ["model.keys=[camera,state,direction]"]
 
 
 def test_a_policy_with_a_camera_trains_flies_and_is_exported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["train", *WORDS, *QUIET, "total_frames=64", "name=seen"]) == 0
-    assert main(["train", "resume=runs/seen", "total_frames=128", *QUIET]) == 0
+    assert main(["train", *WORDS, "name=seen"]) == 0
+    assert main(["train", "resume=runs/seen", "total_frames=128"]) == 0
     capsys.readouterr()
     flown = ["eval.num_drones=3", "eval.map_seeds=[1]", "eval.max_steps=200", "device=cpu", "json=true"]
     assert main(["eval", "checkpoint=runs/seen", *flown]) == 0

@@ -88,14 +88,6 @@ def test_a_drone_faces_its_goal_at_the_start():
         torch.testing.assert_close(ahead, way[:, :2] / way[:, :2].norm(dim=-1, keepdim=True), atol=1e-5, rtol=0)
 
 
-def test_evaluation_starts_and_goals_are_the_specification_s():
-    starts, goals = evaluation_starts(4)
-    assert starts.tolist() == [[-16, 24, 2], [-8, 24, 2], [0, 24, 2], [8, 24, 2]]  # (i/N − 0.5)·32
-    for goal, x in zip(goals.tolist(), (-16, -16 / 3, 16 / 3, 16), strict=True):  # linspace(−0.5, 0.5, N)·32
-        assert goal == pytest.approx([x, -24, 2], abs=1e-5)
-    assert evaluation_starts(256)[0].shape == (256, 3)
-
-
 def test_place_starts_every_drone_where_it_is_told_with_its_clock_at_zero():
     env = _open_env(4)
     env.step(torch.zeros(4, 3))
@@ -107,12 +99,6 @@ def test_place_starts_every_drone_where_it_is_told_with_its_clock_at_zero():
 
 
 # -- clocks ----------------------------------------------------------------------------------------------------------
-
-
-def test_clocks_of_a_fresh_env_start_at_random_steps():
-    clock = _open_env(4000).clock.double()
-    assert clock.min() >= 0 and clock.max() < 2200
-    assert clock.mean() == pytest.approx(1100, abs=45) and clock.std() == pytest.approx(2200 / math.sqrt(12), rel=0.05)
 
 
 def test_the_reset_before_the_first_step_keeps_the_clocks_random():

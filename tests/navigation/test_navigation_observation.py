@@ -25,12 +25,6 @@ def test_shapes_and_types_are_the_specification_s(situation):
     }
 
 
-def test_state_seen_from_the_start(situation):
-    state = situation().start((0, 0, 1), (0, 10, 3))["state"][0].tolist()
-    norm = math.sqrt(104)
-    assert state == pytest.approx([10 / norm, 0, 2 / norm, 10, 2, 0, 0, 0], abs=1e-6)
-
-
 def test_the_goal_frame_stays_that_of_start_and_goal_when_the_drone_drifts(situation):
     made = situation()
     made.start((0, 0, 1), (0, 10, 1))  # x of the frame is world y, its y is world −x

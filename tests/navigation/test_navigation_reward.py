@@ -145,15 +145,6 @@ def test_flying_below_0_2_m_or_above_4_m_ends_the_episode(situation, height, end
     assert bool(record.terminated) == ends and record.info["collision"].item() == ends
 
 
-def test_2200_steps_cut_the_episode(situation):
-    made = _open(situation, num_movers=0)
-    made.env.clock.fill_(2198)
-    assert not made.step().truncated
-    record = made.step()
-    assert record.truncated and not record.terminated
-    assert not made.step().valid
-
-
 def test_an_episode_has_exactly_as_many_steps_as_asked(situation):
     made = _open(situation, num_movers=0, max_episode_steps=7)
     records = [made.step() for _ in range(9)]

@@ -8,6 +8,7 @@ import types
 
 import pytest
 import torch
+from helpers.small_run import TINY
 
 from slipstream.cli import main
 from slipstream.config import registry
@@ -18,15 +19,7 @@ from slipstream.tasks.navigation.env import NavigationConfig, NavigationEnv, Nav
 from slipstream.training.metrics_log import read_metrics
 
 SMALL = {"num_envs": 4, "num_obstacles": 5, "map_half_m": 4.0, "random_clock": False, "decision_interval": 20}
-WORDS = [
-    "env.num_envs=4",
-    "env.num_obstacles=5",
-    "env.map_half_m=4",
-    "env.decision_interval=20",
-    "env.dyn.num_obstacles=8",
-]
-WORDS += ["env.max_episode_steps=200", "algo.rollout_steps=8", "algo.minibatches=2", "model.part=8", "model.trunk=[8]"]
-QUIET = ["device=cpu", "threads=1", "quiet=true", "wandb.mode=disabled", "total_frames=256"]
+WORDS = [*TINY, "env.max_episode_steps=200", "total_frames=256"]
 FLOWN = ["eval.num_drones=3", "eval.map_seeds=[1]", "eval.max_steps=200", "device=cpu"]
 OWN = ["env.reward.own=ours:reward", "env.terminate=ours:too_high", "env.observe=ours:look"]
 
@@ -134,7 +127,7 @@ def test_a_wrong_function_is_one_sentence(config, said, ours):
 
 def test_every_command_keeps_working(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["train", *WORDS, *QUIET, *OWN, "name=own", "eval_interval=0"]) == 0
+    assert main(["train", *WORDS, *OWN, "name=own"]) == 0
     out = capsys.readouterr().out
     assert all(word in out.splitlines()[-1] for word in OWN)  # how it is evaluated
     row = read_metrics("runs/own")[-1]
@@ -159,8 +152,8 @@ def test_every_command_keeps_working(tmp_path, monkeypatch, capsys):
 
 def test_a_file_for_comparison_imports_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["train", *WORDS, *QUIET, "env.observe=ours:look", "name=own", "eval_interval=0"]) == 0
-    assert main(["train", *WORDS, *QUIET, "model.encoder=dict", "name=plain", "eval_interval=0"]) == 0
+    assert main(["train", *WORDS, "env.observe=ours:look", "name=own"]) == 0
+    assert main(["train", *WORDS, "model.encoder=dict", "name=plain"]) == 0
     monkeypatch.setattr(registry, "_trusted", set())
     capsys.readouterr()
     assert main(["eval", "checkpoint=runs/plain", "compare=runs/own", *FLOWN]) == 2

@@ -72,12 +72,6 @@ def test_maps_are_those_of_numpys_generator(seed, count, half):
     assert (blocks.tolist(), heights.tolist()) == _drawn_one_by_one(seed, count, half)
 
 
-def test_same_seed_same_world_and_other_seeds_others():
-    again = place_blocks(1, 350)
-    assert np.array_equal(again[0], _placed(1)[0]) and np.array_equal(again[1], _placed(1)[1])
-    assert not np.array_equal(_placed(1)[0], _placed(101)[0])
-
-
 def test_a_world_is_the_same_alone_and_among_others():
     alone, among = WorldGrid.generate([7], 40, 4.0), WorldGrid.generate([3, 7], 40, 4.0)
     num = len(boxes_of(*_placed(7, 40)))

@@ -34,14 +34,6 @@ def make_run(root, name, seed, rate, values, metric="eval/success"):
     return str(run.path)
 
 
-def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
-    runs = [make_run(tmp_path, f"{r}-{s}", s, r, [0, 0.5 + s / 10]) for r in (0.1, 0.2) for s in (0, 1, 2)]
-    first, second = load_groups(runs)
-    assert first.seeds == second.seeds == [0, 1, 2]
-    assert first.finals("eval/success") == {0: 0.5, 1: 0.6, 2: 0.7}
-    assert second.name == "learning_rate=0.2"
-
-
 def test_compare_prints_means_paired_differences_and_settings(tmp_path, capsys):
     for seed, noise in enumerate((0.0, 0.1, 0.3)):  # the pairs differ by 0.2 each: no uncertainty is left
         make_run(tmp_path, f"a{seed}", seed, 0.1, [0, 0.4 + noise])

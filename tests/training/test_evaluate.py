@@ -195,7 +195,7 @@ def test_the_interval_comes_from_the_maps_not_from_the_drones():
 def test_one_maps_interval_is_wilsons():
     assert wilson(50, 100) == pytest.approx((0.4038, 0.5962), abs=1e-4)
     low, high = wilson(10, 10)
-    assert 0.7 < low < 0.75 and high == pytest.approx(1.0)
+    assert 0.7 < low < 0.75 and high == pytest.approx(1.0) and wilson(0, 0) == (0.0, 1.0)
 
 
 def test_two_policies_are_compared_map_by_map():

@@ -21,7 +21,6 @@ from slipstream.tasks.navigation.env import NavigationConfig
 from slipstream.tasks.navigation.evaluation import evaluation_env, fly, summarize
 from slipstream.tasks.navigation.physics.obstacles import MovingObstaclesConfig
 from slipstream.training import evaluate
-from slipstream.training.run_folder import RunFolder
 
 RELEASED = Path(__file__).parents[2] / ".." / "shared" / "data" / "navrl_checkpoint.pt"
 
@@ -93,15 +92,6 @@ def test_without_a_checkpoint_the_policy_that_ships_is_flown():
     assert trained.path.stat().st_size <= 1_000_000
     env = evaluation_env(cfg.env, EvalConfig(num_drones=2, map_seeds=[1], max_steps=4), "cpu")
     fly(env, trained.build(env, "cpu"), 2)
-
-
-def test_a_run_folder_gives_its_best_policy_else_its_last(tmp_path):
-    run = RunFolder.create(tmp_path, "run", {"task": "navigation"})
-    for number in (2, 10):
-        write_policy(run.checkpoint_path(number), seed=number)
-    assert load_policy(run.path).path.name == "ckpt_000010.pt"
-    write_policy(run.path / "best.pt")
-    assert load_policy(run.path).path.name == "best.pt"
 
 
 def test_a_checkpoint_with_an_unknown_key_names_it(tmp_path, capsys):

@@ -188,7 +188,6 @@ def test_frames_that_are_not_valid_teach_nothing():
     [
         ([], r"give algo\.data=FOLDER \(rollout files\) or algo\.teacher=RUN"),
         (["algo.data=FLOWN", "env.more=true"], r"algo\.data=.* has the observation 'cart' as float32 \[2\]"),
-        (["algo.data=FLOWN", "env.discrete=true"], r"the action as float32 \[1\], and this env as int64 \[\]"),
         (["algo.data=FLOWN", "model.memory=gru"], r"give algo\.teacher=RUN without algo\.data"),
         (["algo.data=nowhere"], r"algo\.data=nowhere does not exist"),
         (["algo.schedule=adaptive"], r"unknown algo\.schedule 'adaptive'"),

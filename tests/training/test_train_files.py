@@ -10,11 +10,11 @@ import sys
 
 import pytest
 import torch
-from tiny_runs import TINY, at_iteration, differences, run_words, state_of
+from tiny_runs import TINY, at_iteration
 
 from slipstream import RolloutStorage, train
 from slipstream.checkpoint import load_checkpoint
-from slipstream.checkpoint.load import CheckpointFile, checkpoints_of
+from slipstream.checkpoint.load import checkpoints_of
 from slipstream.cli import main
 from slipstream.config.compose import load_train
 from slipstream.rollouts.export import episodes
@@ -100,35 +100,6 @@ def test_a_log_that_finds_no_space_is_explained(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(RunLog, "write", write)
     assert main(["train", *WITH_ROLLOUTS, f"root={tmp_path}", "name=tiny"]) == 2
     assert "The run is good up to iteration 3 (ckpt_000003.pt.slip). Free space, or" in capsys.readouterr().err
-
-
-WIDE = [*TINY, "model.trunk=[64]", "total_frames=512", "save_interval=1"]
-
-
-def run_tiny(root, name, *words):
-    return run_words(root, name, *WIDE, *words)
-
-
-def base_of(path):
-    with CheckpointFile(path) as slip:
-        return slip.base
-
-
-def test_a_run_resumes_from_a_difference_bit_for_bit(tmp_path):
-    whole = run_tiny(tmp_path, "whole", "checkpoint_full_every=4", "keep_checkpoints=3")
-    kept = sorted(whole.checkpoints.glob("ckpt_*"))
-    assert [base_of(path) is not None for path in kept] == [
-        False,
-        True,
-        True,
-        True,
-    ]  # the whole one stays for those that need it
-    assert main(["ckpt", "verify", str(whole.path)]) == 0
-    half = run_tiny(tmp_path, "half", "checkpoint_full_every=4", "keep_checkpoints=3", "total_frames=384")
-    newest = half.checkpoints / "ckpt_000006.pt.slip"
-    assert base_of(newest) is not None and (half.checkpoints / "latest.pt.slip").resolve() == newest.resolve()
-    train.run(load_train([f"resume={half.path}", "total_frames=512", "checkpoint_full_every=2"]))
-    assert (half.checkpoints / "latest.pt.slip").exists() and differences(state_of(half), state_of(whole)) == []
 
 
 DEMO = ["preset=demo", "max_time_s=0", "env.num_envs=32", "algo.rollout_steps=8", "algo.minibatches=2", "algo.epochs=1",
