@@ -216,8 +216,16 @@ class CompressedBatch:
         except KeyError as error:
             raise KeyError(f"this compressed batch has no key {key!r}, but {_listed(self.rows)}") from error
 
-    def __setitem__(self, key: Any, value: Tensor) -> None:
-        self.rows[key if isinstance(key, tuple) else (key,)] = value.transpose(0, 1)
+    def __setitem__(self, key: Any, value: Any) -> None:
+        path = key if isinstance(key, tuple) else (key,)
+        given = TensorDict({}, self.batch_size)
+        given[path] = value  # which refuses other batch sizes
+        now = path[1:] if path[0] == "next" else path
+        if now in self.rows and _count(self.rows[now]) > self.numel():  # its successor is a value of its own from here
+            self.rows |= {name: self[name].transpose(0, 1) for name in (now, ("next", *now))}
+        self.rows = {name: x for name, x in self.rows.items() if name[: len(path)] != path}
+        for name, x in given.items(True, True):
+            self.rows[name if isinstance(name, tuple) else (name,)] = x.transpose(0, 1)
 
     def keys(self) -> Iterable[str]:
         """The keys, those of nested ones left out."""

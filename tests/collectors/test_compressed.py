@@ -182,3 +182,28 @@ def test_the_lidar_goes_through_the_transform_and_back(batch_size):
     assert torch.equal(CompressedLidarInput()(held.to_bytes()), flat)
     assert torch.equal(CompressedLidarInput()(flat), flat)
     assert torch.equal(transform.inverse(packed)["observation", "lidar"], lidar)
+
+
+@pytest.mark.parametrize("name", ["lidar", "state"])
+def test_a_written_observation_leaves_its_successor(name):
+    batch = make_batch()
+    packed = compress_rollout(batch, keys=["lidar"])
+    packed["observation", name] = packed["observation", name] * 2
+    batch["observation", name] = batch["observation", name] * 2
+    assert equal(packed.decode(), batch) and equal(CompressedBatch.from_bytes(packed.to_bytes()).decode(), batch)
+    packed["next", "observation", "state"] = batch["next", "observation", "state"] = torch.ones(6, 5, 8)
+    assert equal(packed.decode(), batch) and equal(packed.minibatch(range(30)), batch.reshape(-1))
+
+
+def test_nested_values_are_written_and_read():
+    packed = compress_rollout(make_batch())
+    packed["x"] = TensorDict({"a": torch.ones(6, 5)}, [6, 5])
+    assert torch.equal(packed["x", "a"], torch.ones(6, 5))
+    packed["x"] = torch.zeros(6, 5)
+    assert torch.equal(packed["x"], torch.zeros(6, 5))
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (10, 3), (6, 6), (1, 6, 5)])
+def test_a_value_of_another_batch_size_is_refused(shape):
+    with pytest.raises(RuntimeError, match="batch"):
+        compress_rollout(make_batch())["x"] = torch.ones(shape)
