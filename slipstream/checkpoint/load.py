@@ -24,7 +24,7 @@ from slipstream.storage.codec.registry import DELTA, RAW, CodecError
 from slipstream.storage.files import refuse_outside_links, regular_files
 from slipstream.storage.staging import View, make_tensor
 from slipstream.storage.tensor_file import HASH_BYTES, MAX_DIMENSIONS, START, Reader, TensorFile, read_identity
-from slipstream.storage.tree import flatten, select, unflatten, walk_leaves
+from slipstream.storage.tree import check_tree, flatten, select, unflatten, walk_leaves
 
 KIND = "ckpt"
 FORMS = (".slip", ".lz4", "")
@@ -353,6 +353,7 @@ class CheckpointFile:
 
     def check(self) -> None:
         """Read and decode every chunk; raise CorruptCheckpointError at the first one that is damaged."""
+        check_tree(self.tree, len(self.views), self._container.reader)
         chunks = [(s, i) for s, stream in enumerate(self.streams) for i in range(_chunks(stream.nbytes))]
         run_in_threads(self._read_chunk, [(chunk, []) for chunk in chunks])
         if self._base is not None:

@@ -25,7 +25,7 @@ from slipstream.storage.errors import DamagedFileError, TooLargeError, printable
 from slipstream.storage.files import atomic_file
 from slipstream.storage.staging import Buffer, View, make_tensor
 from slipstream.storage.tensor_file import Reader, TensorFile, TensorFileWriter, checksum_of
-from slipstream.storage.tree import Leaves, select, unflatten, walk_leaves
+from slipstream.storage.tree import Leaves, check_tree, select, unflatten, walk_leaves
 
 KIND = "roll"
 BROKEN = (DamagedFileError, TooLargeError)  # the errors of a file that cannot be read
@@ -205,6 +205,7 @@ class RolloutFile:
             self.envs, self.steps = envs_and_steps(self.lead)
             reader.claim(reader.product([self.envs, self.steps], "the batch size"), "the steps")
             self._tree = head["tree"]
+            check_tree(self._tree, len(head["columns"]), reader)
             keys = {number: key for key, number in walk_leaves(self._tree)}
             self.columns = [self._column(keys[i], *data) for i, data in enumerate(head["columns"])]
         self.keys: list[Key] = [column.key for column in self.columns]

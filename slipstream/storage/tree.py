@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from slipstream.storage.errors import SaveError, printable
+from slipstream.storage.errors import DamagedFileError, SaveError, printable
 from slipstream.storage.tensor_file import MemoryFile, Reader, TensorFile, TensorFileWriter
 
 KIND = "stat"  # of a container with one state
@@ -312,6 +312,17 @@ def unflatten(
     finally:
         # `build` refers to itself, and would keep all tensors until the next garbage collection.
         leaf = _no_leaf
+
+
+def check_tree(tree: Any, leaves: int, reader: Reader) -> None:
+    """Raise the reader's error if `unflatten` cannot take a tree; named tuples need not be registered."""
+    empty = [torch.empty(0)] * leaves
+    try:
+        unflatten(tree, empty.__getitem__, reader, batch_size=lambda size: [])
+    except DamagedFileError:
+        raise
+    except SaveError:  # a named tuple that only its program knows
+        pass
 
 
 def _no_leaf(number: int) -> Any:

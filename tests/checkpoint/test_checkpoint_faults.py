@@ -179,6 +179,8 @@ HOSTILE = {
     "a huge shape": lambda x: x.head["tensors"][0].__setitem__(4, [1 << 40, 1 << 40]),
     "a dtype that is a function": lambda x: x.head["tensors"][0].__setitem__(3, "load"),
     "a tensor that is not there": lambda x: x.head.__setitem__("structure", {"$tensor": 10**6}),
+    "a tuple of another kind": lambda x: x.head.__setitem__("structure", {"$tuple": {"a": 1}}),
+    "a number of no bytes": lambda x: x.head.__setitem__("structure", {"a": {"$float": "zz"}}),
     "a base elsewhere": lambda x: x.head.__setitem__("base", ["../../etc/passwd", "00" * 32]),
     "a device unheard of": lambda x: x.head["tensors"][0].__setitem__(7, "nowhere"),
 }

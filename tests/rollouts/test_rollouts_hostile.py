@@ -63,6 +63,7 @@ ABSURD = {
     "tree of another batch": top("tree", {"x": {"$tensor": 0}}),
     "tree with a link out of range": top("tree", {"x": {"$tensor": 7}}),
     "columns of text": top("columns", "all"),
+    "a TensorDict of batch size -1": lambda parts: parts.head["tree"]["$tensordict"].__setitem__(1, [-1]),
 }
 
 
