@@ -45,7 +45,7 @@ class FrameRing:
         self, kept: Mapping[Key, Tensor], number: int, slots: int, device: torch.device, prioritized: bool
     ) -> None:
         self.number, self.slots = number, slots
-        self.time = 0  # frames ever written of each environment
+        self.time = self._begin = 0  # frames ever written of each environment, and at the last load
         self._device = device
         self._places = slots * number
         self.columns = {
@@ -61,10 +61,9 @@ class FrameRing:
         self._largest = torch.ones((), dtype=torch.float64, device=device)  # priority, not yet to the power of alpha
         self._priority = torch.zeros(self._places + 1, dtype=torch.float64, device=device) if prioritized else None
         self._least = 0  # steps that are listed at least, as far as the host knows
-        self._begin = 0  # `time` of the last load: environments may begin anew there
         # whether an end was lost at a reset, and what the host knows of it, some calls later on a GPU
         self.lost = torch.zeros((), dtype=torch.bool, device=device)
-        self._known_lost = torch.zeros((), dtype=torch.bool, pin_memory=device.type == "cuda")
+        self._known_lost = self.lost.cpu().pin_memory() if self.lost.is_cuda else self.lost
 
     @staticmethod
     def slots_for(
@@ -130,7 +129,7 @@ class FrameRing:
                 f"a batch of [{number}, {length}] does not fit a ring of {fits}: take shorter ones, or raise the capacity"
             )
         continued = self._continues(kept, last)
-        if self.time > self._begin:
+        if self.time > self._begin:  # after a load they may begin anew
             self._refuse_lost_ends(continued)
         self._evict(length)
         for key, value in kept.items():
@@ -164,8 +163,9 @@ class FrameRing:
         A GPU is not waited for: a later call raises, as soon as the host knows.
         """
         done = self.done[(self.time - 1) % self.slots]
-        self.lost |= ~continued.all() & (continued | done).all()
-        self._known_lost.copy_(self.lost, non_blocking=True)
+        self.lost |= (continued | done).all() > continued.all()
+        if self.lost.is_cuda:
+            self._known_lost.copy_(self.lost, non_blocking=True)
         self.check()
 
     def check(self) -> None:
