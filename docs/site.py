@@ -27,8 +27,10 @@ SEARCH = {  # what comes first in a search: pages that explain before formats, t
     "benchmarks.md": {"boost": 0.3},
     "checkpoint-format.md": {"boost": 0.3},
     "how-do-i.md": {"boost": 2},
-    "zh/how-do-i.md": {"boost": 3},  # leads to all pages that are English only
+    "zh/how-do-i.md": {"boost": 0.9},  # leads to all pages that are English only
 }
+CHINESE = {"boost": 0.3}  # below the English pages for a word in Latin letters
+BROKEN_LINE = re.compile(r"^(?!#)(.*[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u4e00-\u9fff“（《])", re.MULTILINE)
 SECTIONS = {  # of settings.md: words of a run, and the part of its config that is listed
     "Every run": ([], ""),
     "Navigation": (["task=navigation"], "env"),
@@ -135,6 +137,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         page.meta["search"] = {"boost": 0.3}
     elif (name := path.removeprefix("docs/")) in SEARCH:
         page.meta["search"] = SEARCH[name]
+    elif path.startswith("docs/zh/") or path.endswith(".zh-CN.md"):
+        page.meta["search"] = CHINESE
+    if path.startswith("docs/zh/") or path.endswith(".zh-CN.md"):  # a line's end is a space between Chinese characters
+        parts = re.split(r"(^```.*?^```)", markdown, flags=re.DOTALL | re.MULTILINE)
+        markdown = "".join(part if part.startswith("```") else BROKEN_LINE.sub(r"\1", part) for part in parts)
     if REPOSITORY:
         badge = BADGE.format(COLAB.format(REPOSITORY.removeprefix("https://github.com/")))
         markdown = re.sub(r"(\[examples/slipstream\.ipynb\]\([^)]+\))", rf"\1 {badge}", markdown)
