@@ -27,9 +27,9 @@ SEARCH = {  # what comes first in a search: pages that explain before formats, t
     "benchmarks.md": {"boost": 0.3},
     "checkpoint-format.md": {"boost": 0.3},
     "how-do-i.md": {"boost": 2},
-    "zh/how-do-i.md": {"boost": 0.9},  # leads to all pages that are English only
+    "zh/how-do-i.md": {"boost": 2},  # leads to all pages that are English only
 }
-CHINESE = {"boost": 0.3}  # below the English pages for a word in Latin letters
+CHINESE = {"boost": 0.5}  # below the English pages for a word in Latin letters
 BROKEN_LINE = re.compile(r"^(?!#)(.*[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u4e00-\u9fff“（《])", re.MULTILINE)
 SECTIONS = {  # of settings.md: words of a run, and the part of its config that is listed
     "Every run": ([], ""),
