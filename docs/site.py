@@ -30,7 +30,9 @@ SEARCH = {  # what comes first in a search: pages that explain before formats, t
     "zh/how-do-i.md": {"boost": 2},  # leads to all pages that are English only
 }
 CHINESE = {"boost": 0.5}  # below the English pages for a word in Latin letters
-BROKEN_LINE = re.compile(r"^(?!#)(.*[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u4e00-\u9fff“（《])", re.MULTILINE)
+BROKEN_LINE = re.compile(
+    r"^(?!#)(.*[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u4e00-\u9fff“（《])", re.MULTILINE
+)
 SECTIONS = {  # of settings.md: words of a run, and the part of its config that is listed
     "Every run": ([], ""),
     "Navigation": (["task=navigation"], "env"),
