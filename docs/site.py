@@ -83,7 +83,8 @@ def settings_page() -> str:
         for row in rows:
             word, _, note = row.partition(" ")
             key, _, default = word.partition("=")
-            text.append(f"| `{key}` | `{default}` | {note.strip().replace('|', chr(92) + '|')} |")
+            note = re.sub(r"docs/([\w-]+)\.md", r"[\1](\1.md)", note.strip().replace("|", "\\|"))
+            text.append(f"| `{key}` | `{default}` | {note} |")
         text.append("")
     return "\n".join(text)
 
