@@ -244,13 +244,13 @@ def unflatten(
     leaf: Callable[[int], Any],
     reader: Reader | None = None,
     *,
-    batch_size: Callable[[list[int]], list[int]] = list,
+    batch_size: Callable[[list[int]], list[int] | None] = list,
 ) -> Any:
     """Return the state of a tree, with `leaf(i)` in the place of tensor i.
 
     Args:
         reader: refuses what `flatten` does not write.
-        batch_size: gives the batch size of a TensorDict, if it is not the saved one.
+        batch_size: gives the batch size of a TensorDict, if it is not the saved one; None makes a dict of it.
     """
     reader = reader or Reader("the state")
 
@@ -296,7 +296,8 @@ def unflatten(
         if tag == "$counter":
             return Counter(dict(children))
         if tag == "$tensordict":
-            return _make_tensordict(children, batch_size(list(reader.shape(more, "a batch size"))))
+            size = batch_size(list(reader.shape(more, "a batch size")))
+            return dict(children) if size is None else _make_tensordict(children, size)
         if tag == "$dict":
             return dict(children)
         if tag == "$defaultdict":
@@ -318,7 +319,7 @@ def check_tree(tree: Any, leaves: int, reader: Reader) -> None:
     """Raise the reader's error if `unflatten` cannot take a tree; named tuples need not be registered."""
     empty = [torch.empty(0)] * leaves
     try:
-        unflatten(tree, empty.__getitem__, reader, batch_size=lambda size: [])
+        unflatten(tree, empty.__getitem__, reader, batch_size=lambda size: None)
     except DamagedFileError:
         raise
     except SaveError:  # a named tuple that only its program knows
