@@ -5,7 +5,7 @@
     slipstream fly onnx=policy.onnx transport=mavlink address=127.0.0.1:14540 goal=10,0,2 --dry-run
 
   onnx=         an exported policy; without it checkpoint= (or the shipped policy) is exported first
-  transport=    udp (default), dds (ROS 2), ros1 or mavlink; address= is where: HOST:PORT, a DDS domain or nothing
+  transport=    udp (default), dds (ROS 2), ros1 or mavlink; address= is where: HOST:PORT, for dds hosts
   goal=x,y,z    m, ENU: x east, y north, z up; vehicle=mujoco gives its own
   shield=on     the safety shield may change commands
   fence=x0,y0,x1,y1   heights=z0,z1   limits, m; heights are those of the training by default

@@ -159,8 +159,8 @@ class NavigationConfig:
         check_range(self, "num_obstacles", minimum=0, maximum=MAX_OBSTACLES, section="env.")
         check_range(self, "map_half_m", minimum=2, section="env.")
         check_range(self, "dt_s", "max_speed_mps", above=0, section="env.")
-        if self.world_seeds and len(self.world_seeds) != self.num_worlds:
-            raise ValueError(f"env.world_seeds has {len(self.world_seeds)} seeds for env.num_worlds={self.num_worlds}")
+        if self.world_seeds and (seeds := len(self.world_seeds)) != self.num_worlds:
+            raise ValueError(f"env.world_seeds has {seeds} seeds for env.num_worlds={self.num_worlds}: give as many")
 
     @property
     def needs_voxels(self) -> bool:
